@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """spotnik report: what a job has done, lost and cost, from its event log, as one HTML page and as Markdown.
 
-Reads the lines that members wrote (docs/guide/seeing.md); asks nobody, so it works when all are gone. Pictures are made
-by matplotlib; without it the report has tables only, and says so.
+Reads the lines that members wrote (docs/guide/seeing.md); asks no member, so it works when all are gone.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import argparse
 import datetime
 import glob
 import html
-import io
 import json
 import os
 import statistics
@@ -19,11 +17,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from report_svg import RED, Plot, curve, svg, ticks
+
 VIEW_IDS = ("S110", "S111", "S112")
 PHASES = ("reconcile", "accept", "restart", "commit", "total")
 COLOURS = {"lost": "#b3261e", "joined": "#1a6b34", "left": "#5a6570", "notice": "#8a5200", "strategy": "#6b3fa0",
            "checkpoint": "#1f5fa8", "parked": "#c2410c"}
-MARKERS = {"lost": "v", "joined": "^", "left": "<", "notice": "*", "strategy": "D", "checkpoint": "s", "parked": "P"}
 
 Event = dict[str, Any]
 
@@ -183,6 +182,8 @@ def quantile(values: list[float], part: float) -> float:
 
 def span(seconds: float) -> str:
     """Seconds as people say them."""
+    if 0 < seconds < 1:
+        return f"{1000 * seconds:.3g} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
     if seconds < 7200:
@@ -194,6 +195,11 @@ def date(t: float) -> str:
     return datetime.datetime.fromtimestamp(t, datetime.timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def job_name(history: History) -> str:
+    """As the members' first lines say it."""
+    return next((str(event["job"]) for event in history.of("started") if event.get("job")), "–")
+
+
 def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str]]:
     """The first table."""
     events, samples = history.events, history.samples
@@ -201,18 +207,20 @@ def summary(history: History, wanted: argparse.Namespace) -> list[tuple[str, str
     started = history.of("started")
     lost = sum(int(event.get("count", 0)) for event in history.of("lost"))
     recoveries = [float(event["total_ms"]) for event in history.of("lost") if event.get("total_ms")]
-    rows = [("From, to (UTC)", f"{date(history.begun)} – {date(history.ended)} ({span(history.ended - history.begun)})"),
+    rows = [("Job", job_name(history)),
+            ("From, to (UTC)", f"{date(history.begun)} – {date(history.ended)} ({span(history.ended - history.begun)})"),
             ("Last committed step", f"{step:,}"),
             ("Processes that took part", f"{len(history.processes)}, at most {max((int(e.get('size', 0)) for e in events + samples), default=0)} at once"),
             ("Lost, joined, left", ", ".join(str(sum(int(e.get("count", 0)) for e in history.of(name))) for name in ("lost", "joined", "left")))]
     part = goodput(history)
     if part is not None:
         rows.append(("Goodput", f"{100 * part:.2f} % of the members' time went into steps that count"))
+    waited = sum(float(event.get("total_ms", 0)) * int(event.get("size", 0)) for event in history.of("lost")) / 1000
     if lost:
-        waited = sum(float(event.get("total_ms", 0)) * int(event.get("size", 0)) for event in history.of("lost")) / 1000
         rows.append(("Lost in recoveries", f"{span(waited)} of the survivors' time, {1000 * waited / lost:.1f} ms a loss; no step"))
-    told = sum(process.lost_s for process in history.processes)
-    rows.append(("Lost in all, as members told last", f"{span(told)}: recoveries, parking, void steps"))
+    # a member that was killed, or runs, told last before some of the recoveries
+    told = max(waited, sum(process.lost_s for process in history.processes))
+    rows.append(("Lost in all, as far as members told", f"{span(told)}: recoveries, parking, steps made again"))
     if recoveries:
         rows.append(("Recovery", f"median {statistics.median(recoveries):.1f} ms, 90 % within {quantile(recoveries, .9):.1f} ms, longest {max(recoveries):.1f} ms"))
     data = int(max((e.get("data", 0) for e in started), default=0))
@@ -292,114 +300,83 @@ def phases(history: History) -> list[list[str]]:
 # ---- pictures ----
 
 
-def figure(plt: Any, height: float) -> tuple[Any, Any]:
-    made, axes = plt.subplots(figsize=(9, height), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#d5dbe1", linewidth=0.7)
-    return made, axes
-
-
 def scale(history: History) -> tuple[float, str]:
     seconds = history.ended - history.begun
     return (1, "s") if seconds < 300 else (60, "min") if seconds < 7200 else (3600, "h")
 
 
-def as_svg(plt: Any, made: Any) -> str:
-    out = io.StringIO()
-    made.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    plt.close(made)
-    text = out.getvalue()
-    return text[text.index("<svg"):]
+class Times:
+    """Dates of the log as a picture shows them."""
+
+    def __init__(self, history: History) -> None:
+        self.begun = history.begun
+        self.unit, name = scale(history)
+        self.range = (0.0, max((history.ended - history.begun) / self.unit, 1e-9))
+        self.name = f"time since the start ({name})"
+
+    def of(self, date: float) -> float:
+        return (date - self.begun) / self.unit
 
 
-def time_line(plt: Any, history: History) -> str:
+def time_line(history: History) -> str:
     """Members, and a row of marks for each kind of event."""
-    unit, name = scale(history)
-    sizes = [(e["t"], int(e["size"])) for e in sorted(history.events + history.samples, key=lambda e: e["t"]) if e.get("size")]
-    made, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4.4), sharex=True, layout="constrained", gridspec_kw={"height_ratios": [2, 1.5]})
-    top.step([(t - history.begun) / unit for t, _ in sizes], [size for _, size in sizes], where="post", color="#0b6e75")
-    top.set_xlim(0, (history.ended - history.begun) / unit)
-    top.set_ylabel("members")
-    top.set_ylim(bottom=0)
-    top.yaxis.get_major_locator().set_params(integer=True)
+    times = Times(history)
+    sizes = [(times.of(e["t"]), float(e["size"])) for e in sorted(history.events + history.samples, key=lambda e: e["t"]) if e.get("size")]
+    most = max((size for _, size in sizes), default=1.0)
+    top = Plot(times.range, (0, 1.06 * most), height=150)
+    if sizes:
+        top.line([*sizes, (times.range[1], sizes[-1][1])], stepwise=True)
+    whole = ticks(*top.y, whole=True)
+    top.grid(whole, [f"{value:g}" for value in whole])
+    top.name_y("members")
     kinds = [kind for kind in COLOURS if history.of(kind)]
+    rows = Plot(times.range, (len(kinds) - 0.5, -0.5), height=24 * max(1, len(kinds)), top=top.top + top.height + 16)
     for row, kind in enumerate(kinds):
-        bottom.plot([(e["t"] - history.begun) / unit for e in history.of(kind)], [row] * len(history.of(kind)), linestyle="none",
-                    marker=MARKERS[kind], color=COLOURS[kind], markersize=6)
-    bottom.set_yticks(range(len(kinds)), kinds)
-    for marks in bottom.lines:
-        marks.set_clip_on(False)  # one at the very end is whole
-    bottom.set_ylim(len(kinds) - 0.5, -0.5)
-    bottom.set_xlabel(f"time since the start ({name})")
-    for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#d5dbe1", linewidth=0.7)
-    return as_svg(plt, made)
+        for event in history.of(kind):
+            rows.mark(times.of(event["t"]), row, kind, COLOURS[kind])
+    rows.grid([float(row) for row in range(len(kinds))], kinds)
+    rows.name_x(times.name)
+    return svg([top, rows])
 
 
-def curve(plt: Any, history: History, points: list[tuple[float, float]], label: str) -> str:
-    unit, name = scale(history)
-    made, axes = figure(plt, 2.6)
-    axes.plot([(t - history.begun) / unit for t, _ in points], [value for _, value in points], color="#0b6e75", marker="." if len(points) < 60 else "")
-    axes.set_xlim(0, (history.ended - history.begun) / unit)
-    axes.set_xlabel(f"time since the start ({name})")
-    axes.set_ylabel(label)
-    return as_svg(plt, made)
+def over_time(history: History, points: list[tuple[float, float]], label: str) -> str:
+    times = Times(history)
+    return curve([(times.of(t), value) for t, value in points], times.range, times.name, label)
 
 
-def steps_of_batch(plt: Any, history: History, changes: list[tuple[float, int, int]]) -> str:
-    unit, name = scale(history)
-    made, axes = figure(plt, 2.2)
-    points = sorted((t, batch) for t, _, batch in changes)
-    axes.step([(t - history.begun) / unit for t, _ in [*points, (history.ended, 0)]], [batch for _, batch in [*points, points[-1]]], where="post",
-              color="#0b6e75")
-    axes.set_xlabel(f"time since the start ({name})")
-    axes.set_xlim(0, (history.ended - history.begun) / unit)
-    axes.set_ylabel("samples a step")
-    axes.set_ylim(bottom=0)
-    return as_svg(plt, made)
+def steps_of_batch(history: History, changes: list[tuple[float, int, int]]) -> str:
+    times = Times(history)
+    points = sorted((times.of(t), float(batch)) for t, _, batch in changes)
+    return curve([*points, (times.range[1], points[-1][1])], times.range, times.name, "samples a step", stepwise=True, from_zero=True)
 
 
-def distribution(plt: Any, history: History) -> Optional[str]:
+def distribution(history: History) -> Optional[str]:
     """Which part of the recoveries was over within which time."""
     values = sorted(float(event["total_ms"]) for event in history.of("lost") if event.get("total_ms"))
     if len(values) < 3:
         return None
-    made, axes = figure(plt, 2.6)
-    axes.step(values, [100 * (i + 1) / len(values) for i in range(len(values))], where="post", color="#b3261e")
-    axes.set_xlabel("from the first evidence of a loss to the next commit (ms)")
-    axes.set_ylabel("recoveries (%)")
-    if values[-1] > 10 * values[0]:
-        ticks = [m * 10.0**power for power in range(-3, 7) for m in (1, 2, 5)]
-        axes.set_xscale("log")
-        axes.set_xticks([tick for tick in ticks if values[0] / 2 <= tick <= 2 * values[-1]][:: 1 if values[-1] < 1000 * values[0] else 3])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.xaxis.set_minor_locator(plt.NullLocator())
-    axes.set_ylim(0, 102)
-    return as_svg(plt, made)
+    log = values[-1] > 10 * values[0] > 0
+    plot = Plot((values[0] / 1.2, values[-1] * 1.2) if log else (values[0], values[-1]), (0, 104), log=log)
+    plot.line([(value, 100 * (number + 1) / len(values)) for number, value in enumerate(values)], RED, stepwise=True)
+    plot.grid([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100"])
+    plot.name_y("recoveries (%)")
+    plot.name_x("from the first evidence of a loss to the next commit (ms)")
+    return svg([plot])
 
 
-def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
-    """Name, title and SVG of each; None without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        return None
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "spotnik", "font.size": 10})
-    made = [("timeline", "Time line", time_line(plt, history))]
-    first = [e for e in history.samples if e.get("steps_per_s")]
+def pictures(history: History) -> list[tuple[str, str, str]]:
+    """Name, title and SVG of each."""
+    made = [("timeline", "Time line", time_line(history))]
+    speeds = [(e["t"], float(e["steps_per_s"])) for e in history.samples if e.get("steps_per_s")]
     losses_seen = [(e["t"], float(e["observed"]["loss"])) for e in history.samples if "loss" in e.get("observed", {})]
-    if first:
-        made.append(("speed", "Speed", curve(plt, history, [(e["t"], float(e["steps_per_s"])) for e in first], "steps a second")))
+    if speeds:
+        made.append(("speed", "Speed", over_time(history, speeds, "steps a second")))
     if losses_seen:
-        made.append(("loss", "Loss", curve(plt, history, losses_seen, "loss, as members told it")))
+        made.append(("loss", "Loss", over_time(history, losses_seen, "loss, as members told it")))
     changes = batches(history)
     if len(changes) > 1:
-        made.append(("batch", "Batch", steps_of_batch(plt, history, changes)))
-    spread = distribution(plt, history)
+        made.append(("batch", "Batch", steps_of_batch(history, changes)))
+    spread = distribution(history)
     if spread:
         made.append(("recovery", "Recoveries", spread))
     return made
@@ -410,15 +387,23 @@ def pictures(history: History) -> Optional[list[tuple[str, str, str]]]:
 STYLE = """:root{color-scheme:light}body{font:15px/1.5 system-ui,sans-serif;color:#16202a;background:#fff;max-width:1020px;margin:24px auto;padding:0 16px}
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2em}table{border-collapse:collapse;font-variant-numeric:tabular-nums}.short{white-space:nowrap}
 th,td{border-bottom:1px solid #d5dbe1;padding:3px 12px 3px 0;text-align:left;vertical-align:top}th{font-weight:600}
-svg{max-width:100%;height:auto}.scroll{overflow-x:auto}p.note{color:#4d5b68}"""
+svg{width:100%;max-width:900px;height:auto}.scroll{overflow-x:auto}
+@media(max-width:640px){thead{display:none}table,tbody,tr{display:block}tr{padding:6px 0;border-bottom:1px solid #d5dbe1}
+td,td.short{display:flex;gap:12px;padding:1px 0;border:0;white-space:normal;overflow-wrap:anywhere}td::before{content:attr(data-name);flex:0 0 9em;color:#4d5b68}
+td[data-name=""]{font-weight:600}td[data-name=""]::before{display:none}td[data-name=""]+td{font-weight:400}}"""
 LOSS_HEAD = ["When (UTC)", "Step", "Lost", "Who", "Cause", "Reconcile ms", "Accept ms", "Restart ms", "Commit ms", "Total ms", "Members after", "Cost"]
 PHASE_HEAD = ["Phase", "Median ms", "90 % within ms", "Longest ms"]
 
 
+def cell_html(name: str, cell: str) -> str:
+    """On a telephone its column's name stands beside it."""
+    short = " class=short" if len(cell) < 30 else ""
+    return f'<td{short} data-name="{html.escape(name)}">{html.escape(cell)}</td>'
+
+
 def table_html(head: list[str], rows: list[list[str]]) -> str:
     cells = "".join(f"<th scope=col>{html.escape(cell)}</th>" for cell in head)
-    whole = ["<tr>" + "".join(f"<td{' class=short' if len(cell) < 30 else ''}>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    body = "".join(whole)
+    body = "".join("<tr>" + "".join(cell_html(name, cell) for name, cell in zip(head, row)) + "</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -455,32 +440,25 @@ def process_name(process: Process) -> str:
     return ", ".join(sorted(identity[:8] for identity in process.ids))
 
 
-NO_PICTURES = "Without pictures: matplotlib is not installed for this Python (pip install matplotlib)."
-
-
-def write_html(history: History, wanted: argparse.Namespace, drawn: Optional[list[tuple[str, str, str]]]) -> str:
+def write_html(history: History, wanted: argparse.Namespace, drawn: list[tuple[str, str, str]]) -> str:
     parts = [f"<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{html.escape(wanted.title)}</title><style>{STYLE}</style></head><body>",
              f"<h1>{html.escape(wanted.title)}</h1>"]
-    if drawn is None:
-        parts.append(f'<p class="note">{NO_PICTURES}</p>')
     tables = sections(history, wanted)
     parts.append(table_html(tables[0][1], tables[0][2]))
-    for _, title, svg in drawn or []:
-        parts.append(f'<h2>{title}</h2><div role="img" aria-label="{title}; the numbers are in the tables">{svg}</div>')
+    for _, title, picture in drawn:
+        parts.append(f'<h2>{title}</h2><div role="img" aria-label="{title}; the numbers are in the tables">{picture}</div>')
     for title, head, rows in tables[1:]:
         parts.append(f"<h2>{title}</h2>" + (table_html(head, rows) if rows else "<p>None.</p>"))
     return "\n".join(parts) + "\n</body></html>\n"
 
 
-def write_markdown(history: History, wanted: argparse.Namespace, drawn: Optional[list[tuple[str, str, str]]], stem: str) -> str:
+def write_markdown(history: History, wanted: argparse.Namespace, drawn: list[tuple[str, str, str]], stem: str) -> str:
     parts = [f"# {wanted.title}"]
-    if drawn is None:
-        parts.append(NO_PICTURES)
     for title, head, rows in sections(history, wanted):
         parts.append(f"## {title}")
         parts.append(table_markdown(head, rows) if rows else "None.")
         if title == "Summary":
-            parts += [f"![{name}]({stem}-{key}.svg)" for key, name, _ in drawn or []]
+            parts += [f"![{name}]({stem}-{key}.svg)" for key, name, _ in drawn]
     return "\n\n".join(parts) + "\n"
 
 
@@ -489,7 +467,7 @@ def arguments() -> argparse.Namespace:
                                      epilog="The log is in the folder `events` beside the checkpoints, or where SPOTNIK_EVENTS says.")
     parser.add_argument("folder", nargs="?", default=os.environ.get("SPOTNIK_CHECKPOINT"), help="folder of the checkpoints, or of the log [SPOTNIK_CHECKPOINT]")
     parser.add_argument("-o", "--output", metavar="STEM", default="spotnik-report", help="write STEM.html, STEM.md and STEM-*.svg [spotnik-report]")
-    parser.add_argument("--title", default="What the job did", help="the heading")
+    parser.add_argument("--title", help="the heading [What job NAME did]")
     parser.add_argument("--budget", type=float, metavar="DOLLARS", help="what was planned [SPOTNIK_BUDGET]")
     parser.add_argument("--on-demand", type=float, metavar="DOLLARS", help="price of a member per hour on demand, to compare with")
     wanted = parser.parse_args()
@@ -506,16 +484,16 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     wanted = arguments()
     history = read(wanted.folder)
+    name = job_name(history)
+    wanted.title = wanted.title or ("What the job did" if name == "–" else f"What job {name} did")
     drawn = pictures(history)
     with open(wanted.output + ".html", "w", encoding="utf-8") as file:
         file.write(write_html(history, wanted, drawn))
     with open(wanted.output + ".md", "w", encoding="utf-8") as file:
         file.write(write_markdown(history, wanted, drawn, os.path.basename(wanted.output)))
-    for key, _, svg in drawn or []:
+    for key, _, picture in drawn:
         with open(f"{wanted.output}-{key}.svg", "w", encoding="utf-8") as file:
-            file.write('<?xml version="1.0" encoding="utf-8"?>\n' + svg)
-    if drawn is None:
-        print(f"spotnik report: {NO_PICTURES}", file=sys.stderr)
+            file.write('<?xml version="1.0" encoding="utf-8"?>\n' + picture)
     print(f"{wanted.output}.html and {wanted.output}.md")
 
 

@@ -337,6 +337,22 @@ def causes(members: list[Member], step: int, excess: float, begin: float, end: f
     return sorted(found, key=lambda pair: -pair[0])
 
 
+def verdict(members: list[Member], step: int, span: tuple[float, float], median: float) -> list[str]:
+    """Why the step took its time, compared with the median of its neighbours, in sentences."""
+    took = (span[1] - span[0]) / 1e3
+    if took > 1.2 * median:
+        found = causes(members, step, took - median, *span)
+        none = ["No part of it was longer than usual by itself: the members began it at different times."]
+        return [f"because {text}" for _, text in found] or none
+    changes = [changes_text(change) for change in view_changes(members, *span).values() if change["lost"]]
+    if changes:
+        return [f"It was no slower than others, although {text}" for text in changes]
+    late, name = late_before(members, step)
+    if late <= 0.2 * median:
+        return ["It was no slower than others."]
+    return [f"It was no slower than others. Member {name} ended the step before {late:.1f} ms after the first, who waited for it: ask about step {step - 1}."]
+
+
 def why(arguments: argparse.Namespace) -> int:
     members = read(arguments.files)
     align(members)
@@ -351,18 +367,10 @@ def why(arguments: argparse.Namespace) -> int:
     median = statistics.median(others) if others else took
     print(f"step {step} took {took:.1f} ms; the median of the steps around it is {median:.1f} ms")
     for member in there:
-        parts = member.parts[step]
-        told = ", ".join(f"{name} {length(parts[name]):.1f}" for name in ("begin", "compute", "commit") if name in parts)
+        parts = {**member.parts[step], "apply before": member.parts.get(step - 1, {}).get("apply")}
+        told = ", ".join(f"{name} {length(parts[name]):.1f}" for name in ("apply before", "begin", "compute", "commit") if parts.get(name))
         print(f"  member {member.name}: {told} ms")
-    found = causes(there, step, max(took - median, 0.0), begin, end)
-    if took <= 1.2 * median:
-        late, name = late_before(there, step)
-        print("It was no slower than others." if late <= 0.2 * median else
-              f"It was no slower than others. Member {name} ended the step before {late:.1f} ms after the first, who waited for it: ask about step {step - 1}.")
-    for _, text in found if took > 1.2 * median else []:
-        print(f"because {text}")
-    if took > 1.2 * median and not found:
-        print("No part of it was longer than usual by itself: the members began it at different times.")
+    print("\n".join(verdict(there, step, (begin, end), median)))
     return 0
 
 

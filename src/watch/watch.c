@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "metrics/text.h"
 #include "transfer/thread.h"
 #include "watch/inside.h"
 
@@ -156,6 +157,28 @@ static int serve(struct spotnik_watch *watch, const struct spotnik_watch_config 
     return rc;
 }
 
+static void say_start(struct spotnik_watch *watch)
+{
+    const struct spotnik_watched *of = watch->fresh;
+    char more[EVENT_MAX / 2];
+    struct spotnik_text out = { more, sizeof more, false };
+
+    spotnik_text_add(&out,
+                     ",\"version\":\"" SPOTNIK_VERSION
+                     "\",\"dollars_per_hour\":%.6g,\"batch\":%llu,\"data\":%llu,\"steps_max\":%llu",
+                     of->dollars_per_hour, (unsigned long long)of->batch,
+                     (unsigned long long)of->samples, (unsigned long long)of->steps_max);
+    struct spotnik_text without_job = out;
+
+    spotnik_text_add(&out, ",\"job\":");
+    spotnik_text_quote(&out, of->job);
+    if (out.full)
+        *without_job.at = 0;
+    spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_STARTED, more,
+                      "a member of job %.100s started%s%s", of->job,
+                      watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
+}
+
 static int start(struct spotnik_watch *watch, const struct spotnik_watch_config *config)
 {
     int rc = 0;
@@ -180,16 +203,7 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
         rc = serve(watch, config);
     if (rc)
         return rc;
-    char more[200];
-    snprintf(more, sizeof more,
-             ",\"version\":\"" SPOTNIK_VERSION
-             "\",\"dollars_per_hour\":%.6g,\"batch\":%llu,\"data\":%llu,\"steps_max\":%llu",
-             watch->fresh->dollars_per_hour, (unsigned long long)watch->fresh->batch,
-             (unsigned long long)watch->fresh->samples,
-             (unsigned long long)watch->fresh->steps_max);
-    spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_STARTED, more,
-                      "a member of job %.100s started%s%s", watch->fresh->job,
-                      watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
+    say_start(watch);
     if (without_log)
         spotnik_watch_say(watch, &watch->fresh->status, SPOTNIK_SAID_EVENTS_TROUBLE, "",
                           "the job has no event log: %s", why);
