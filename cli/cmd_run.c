@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik run: its options, the workers' environment, and the temporary folder of a job that is all
  * on this host. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -90,6 +91,33 @@ static const char help[] =
     "trust an exit status\n"
     "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL          "
     "    [10s]\n"
+    "      --job NAME               of the job; members of other jobs are refused                  "
+    "          [spotnik]\n"
+    "      --name NAME              the same as --job\n"
+    "      --checkpoint DIR         all members write checkpoints to this folder, and the job "
+    "begins from the newest\n"
+    "      --checkpoint-s SECONDS   between two checkpoints                                        "
+    "          [600]\n"
+    "      --checkpoint-steps N     steps between two checkpoints instead\n"
+    "      --on-minority WHAT       when cut off from the majority: wait, or stop                  "
+    "          [wait]\n"
+    "      --max N                  never more members on all hosts together                       "
+    "          [256]\n"
+    "      --silence-ms MS          silence that counts as a loss, at least                        "
+    "          [250]\n"
+    "      --lanes N                connections that carry the data to a member of another host    "
+    "          [4]\n"
+    "      --batch-most N           samples that a worker takes in a step at most\n"
+    "      --noise WHAT             scale: measure the noise scale of the gradients                "
+    "          [off]\n"
+    "      --http-token-file FILE   token that readers of the page must show\n"
+    "      --events DIR             folder of the event log, or off                        [events "
+    "in the checkpoints]\n"
+    "      --trace DIR              each worker writes a trace there, for spotnik trace\n"
+    "      --dump DIR               folder for dumps of the flight recorder, or off         [dumps "
+    "in the checkpoints]\n"
+    "      --price DOLLARS          of this member per hour, for page and report\n"
+    "      --budget DOLLARS         of the job, for page and report\n"
     "      --http WHERE        workers serve metrics and a live page: a port, or address:port; the "
     "first takes it, the next the\n"
     "                          one after it. See spotnik(1)\n"
@@ -130,7 +158,6 @@ enum {
     OPTION_SEED,
     OPTION_PEERS,
     OPTION_KEY,
-    OPTION_BIND,
     OPTION_GRACE,
     OPTION_TRANSPORT,
     OPTION_SYNC,
@@ -140,13 +167,14 @@ enum {
     OPTION_NOTICE_PATIENCE,
     OPTION_MIN,
     OPTION_FROM,
-    OPTION_HTTP,
     OPTION_JSON,
     OPTION_TORCHRUN,
     OPTION_DONE,
     OPTION_OUTPUT,
     OPTION_LOG_DIR,
-    OPTION_FAILURES
+    OPTION_FAILURES,
+    OPTION_NAME,
+    OPTION_SETTING /* sets the variable of its name */
 };
 
 static const struct option names[] = {
@@ -159,12 +187,29 @@ static const struct option names[] = {
     { "seed", required_argument, NULL, OPTION_SEED },
     { "peers", required_argument, NULL, OPTION_PEERS },
     { "key-file", required_argument, NULL, OPTION_KEY },
-    { "bind", required_argument, NULL, OPTION_BIND },
     { "grace", required_argument, NULL, OPTION_GRACE },
     { "transport", required_argument, NULL, OPTION_TRANSPORT },
     { "sync", required_argument, NULL, OPTION_SYNC },
     { "batching", required_argument, NULL, OPTION_BATCHING },
-    { "http", required_argument, NULL, OPTION_HTTP },
+    { "name", required_argument, NULL, OPTION_NAME },
+    { "job", required_argument, NULL, OPTION_SETTING },
+    { "lanes", required_argument, NULL, OPTION_SETTING },
+    { "batch-most", required_argument, NULL, OPTION_SETTING },
+    { "noise", required_argument, NULL, OPTION_SETTING },
+    { "max", required_argument, NULL, OPTION_SETTING },
+    { "silence-ms", required_argument, NULL, OPTION_SETTING },
+    { "on-minority", required_argument, NULL, OPTION_SETTING },
+    { "checkpoint", required_argument, NULL, OPTION_SETTING },
+    { "checkpoint-s", required_argument, NULL, OPTION_SETTING },
+    { "checkpoint-steps", required_argument, NULL, OPTION_SETTING },
+    { "http", required_argument, NULL, OPTION_SETTING },
+    { "http-token-file", required_argument, NULL, OPTION_SETTING },
+    { "events", required_argument, NULL, OPTION_SETTING },
+    { "trace", required_argument, NULL, OPTION_SETTING },
+    { "dump", required_argument, NULL, OPTION_SETTING },
+    { "price", required_argument, NULL, OPTION_SETTING },
+    { "budget", required_argument, NULL, OPTION_SETTING },
+    { "bind", required_argument, NULL, OPTION_SETTING },
     { "json", no_argument, NULL, OPTION_JSON },
     { "notice", required_argument, NULL, OPTION_NOTICE },
     { "on-notice", required_argument, NULL, OPTION_ON_NOTICE },
@@ -253,8 +298,8 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_KEY:
         ret->key_file = value;
         return true;
-    case OPTION_BIND:
-        return setenv("SPOTNIK_BIND", value, 1) == 0;
+    case OPTION_NAME:
+        return *value && setenv("SPOTNIK_JOB", value, 1) == 0;
     case OPTION_TRANSPORT:
         return is_transport(value) && setenv("SPOTNIK_TRANSPORT", value, 1) == 0;
     case OPTION_SYNC:
@@ -278,8 +323,6 @@ static bool take_option(struct request *ret, int option, const char *value)
         return true;
     case OPTION_NOTICE_PATIENCE:
         return option_duration(value, &ret->run.notice.patience_ns);
-    case OPTION_HTTP:
-        return *value && setenv("SPOTNIK_HTTP", value, 1) == 0;
     case OPTION_OUTPUT:
         return output_parse(value, &ret->run.output.whose);
     case OPTION_LOG_DIR:
@@ -293,14 +336,26 @@ static bool take_option(struct request *ret, int option, const char *value)
     }
 }
 
+/* --checkpoint-s is SPOTNIK_CHECKPOINT_S. */
+static bool take_setting(const char *option, const char *value)
+{
+    char name[64] = "SPOTNIK_";
+    size_t used = strlen(name);
+
+    for (; *option && used < sizeof(name) - 1; option++)
+        name[used++] = *option == '-' ? '_' : (char)toupper((unsigned char)*option);
+    name[used] = 0;
+    return *value && setenv(name, value, 1) == 0;
+}
+
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    int option;
+    int option, at = 0;
 
     opterr = 0;
     optind = 0;
-    while ((option = getopt_long(argc, argv, "+n:qh", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+n:qh", names, &at)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;
@@ -308,7 +363,8 @@ static int parse(int argc, char **argv, struct request *request)
         if (option == '?')
             return option_refuse("run", "unknown option, or a value is missing: %s",
                                  argv[optind - 1]);
-        if (!take_option(request, option, optarg))
+        if (!(option == OPTION_SETTING ? take_setting(names[at].name, optarg)
+                                       : take_option(request, option, optarg)))
             return option_refuse("run", "\"%s\" is no value for %s", optarg, argv[optind - 2]);
     }
     if (optind == argc)

@@ -105,7 +105,7 @@ echo "processors: shared"
 
 # 4. Ask a live job.
 mkdir "$dir/peers"
-touch "$dir/discovery/fresh"
+touch "$dir/peers/fresh"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000

@@ -47,7 +47,7 @@ wait_for() {
 
 "$spotnik" key "$dir/key" >/dev/null || fail "spotnik key"
 mkdir "$dir/peers" "$dir/checkpoints"
-touch "$dir/discovery/fresh"
+touch "$dir/peers/fresh"
 peers="--peers file:$dir/peers"
 
 # 1. Members have left, and their programs still have something to do: a newcomer founds the job, and waits for a second one.
@@ -56,7 +56,7 @@ agent b $peers -- sh -c '"$worker" -u 1000 -q 30; until [ -e "$dir/go" ]; do sle
 wait_for "grep -q leaving $dir/a.out"
 wait_for "grep -q leaving $dir/b.out"
 agent c $peers -- sh -c 'exec "$worker" -u 1000 -q 30'
-wait_for "test -e $dir/discovery/genesis-2"
+wait_for "test -e $dir/peers/genesis-2"
 touch "$dir/go"
 ends a 0
 ends b 0
@@ -66,7 +66,7 @@ agent d $peers -- sh -c 'exec "$worker" -u 1000 -q 30'
 ends d 0
 said d 'w0 came when the job was done: nothing is left to do here'
 grep -q ' commit ' "$dir/c.out" "$dir/d.out" && fail "a step was made after the end"
-[ ! -e "$dir/discovery/genesis-3" ] || fail "the job was founded after its end"
+[ ! -e "$dir/peers/genesis-3" ] || fail "the job was founded after its end"
 echo "a folder: two that come too late say that the job is done, and end with 0"
 
 # 3. More steps than were made.
@@ -75,14 +75,14 @@ agent f $peers -- "$worker" -u 1000 -s 60
 ends e 0
 ends f 0
 said e '\] done 60 '
-rm "$dir/discovery/done"
+rm "$dir/peers/done"
 agent g $peers -- "$worker" -u 1000 -s 100000
 agent h $peers -- "$worker" -u 1000 -s 100000
 wait_for "grep -q commit $dir/g.out"
 kill -TERM $g $h
 ends g 75
 ends h 75
-[ ! -e "$dir/discovery/done" ] || fail "a job that was told to go is on record as done"
+[ ! -e "$dir/peers/done" ] || fail "a job that was told to go is on record as done"
 echo "more steps, or no record: it goes on"
 
 # 2. A list.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manual of the commands for operators. Claims: each option that a command's --help lists stands in its part of
 spotnik.1, or in its own page, and no other does; `spotnik --help` lists the commands that spotnik.1 has sections for. The
-page's table of the environment has each variable that a user may set and that a source names, and no other; it has 25 at
-most, and spotnik_config has 20 fields at most.
+page's table of the environment has each variable that a user may set and that a source names, and no other; each is an
+option of `spotnik run`; it has 25 at most, and spotnik_config has 20 fields at most.
 
     man.py SPOTNIK FOLDER ROOT"""
 
@@ -60,7 +60,11 @@ def check_settings(page):
         print(f"environment: the page alone has {sorted(names - named())}, the sources alone {sorted(named() - names)};"
               f" no fields: {sorted(told - set(fields()))}")
         return False
-    print(f"{len(names)} variables, {len(fields())} fields")
+    options_of = {"--" + name.lower().replace("_", "-") for name in names}
+    if not options_of <= paged("run"):
+        print(f"settings that are no option of spotnik run: {sorted(options_of - paged('run'))}")
+        return False
+    print(f"{len(names)} variables, {len(fields())} fields; each variable is an option of spotnik run")
     return len(names) <= 25 and len(fields()) <= 20
 
 
