@@ -4,7 +4,7 @@
  *
  * All instants are CLOCK_MONOTONIC of one host. The phases of a trial, without overlap:
  *   detect      kill -> first evidence at any survivor
- *   reconcile   -> the token is back at its initiator     (first survivor past RECONCILE)
+ *   reconcile   -> the token is back at its initiator     (first survivor past PREPARE)
  *   accept      -> every voter has accepted               (first survivor past ACCEPT)
  *   restart     -> the last survivor has installed the view
  *   re-reduce   -> the last survivor has committed the step */
@@ -25,7 +25,7 @@
 #define TRIALS_MAX 1000
 #define LIST_MAX 16
 
-enum phase_name { DETECT, RECONCILE, ACCEPT, RESTART, BEFORE, REREDUCE, TOTAL, CALM, JOIN, PHASES };
+enum phase_name { DETECT, PREPARE, ACCEPT, RESTART, BEFORE, REREDUCE, TOTAL, CALM, JOIN, PHASES };
 static const char *const phase_text[PHASES] = { "detect",  "reconcile",   "accept",
                                                 "restart", "these four",  "re-reduce",
                                                 "total",   "undisturbed", "join" };
@@ -204,7 +204,7 @@ static void measure(const struct bench_crew *crew, uint64_t killed_ns, struct re
     if (!reconciled || reconciled > accepted)
         reconciled = accepted;
     result->ms[DETECT][trial] = between_ms(killed_ns, detected);
-    result->ms[RECONCILE][trial] = between_ms(detected, reconciled);
+    result->ms[PREPARE][trial] = between_ms(detected, reconciled);
     result->ms[ACCEPT][trial] = between_ms(reconciled, accepted);
     result->ms[RESTART][trial] = between_ms(accepted, restarted);
     result->ms[BEFORE][trial] = between_ms(killed_ns, restarted);

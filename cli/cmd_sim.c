@@ -48,7 +48,8 @@ static const char help[] =
     "any-quorum,\n"
     "                 skip-handover, forget-returned, flat-unasked, small-early,\n"
     "                 policy-not-copied, policy-alone, holder-alone, judge-any-lane, sum-early,\n"
-    "                 tree-early, no-doubt, show-early, witness-kept, witness-copied, end-is-gone\n"
+    "                 tree-early, no-pause-check, show-early, witness-kept, witness-copied, "
+    "end-is-gone\n"
     "                 (needs a build of its own: meson setup build-planted -Dplanted=true)\n"
     "  --json         results as JSON, one object per line\n"
     "  --scale N      a view of N members, losses in one instant: what the recovery costs (default "
@@ -118,7 +119,7 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE },
                   { "sum-early", SPOTNIK_BUG_SUM_EARLY },
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
-                  { "no-doubt", SPOTNIK_BUG_NO_DOUBT },
+                  { "no-pause-check", SPOTNIK_BUG_NO_PAUSE_CHECK },
                   { "show-early", SPOTNIK_BUG_SHOW_EARLY },
                   { "witness-kept", SPOTNIK_BUG_WITNESS_KEPT },
                   { "witness-copied", SPOTNIK_BUG_WITNESS_COPIED },

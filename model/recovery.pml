@@ -92,9 +92,9 @@ byte fenced[(EPOCHS + 1) * M]; /* [epoch * M + k]: members that told k FENCED in
 byte owed[M];        /* [i]: to whom it could not say FENCED in its epoch yet */
 byte given[(EPOCHS + 1) * M];  /* [epoch * M + k]: highest step k has contributed to in that epoch */
 
-/* RECONCILE and ACCEPT tokens on their way. RESTART is not a token here: see learn(). */
+/* PREPARE and ACCEPT tokens on their way. RESTART is not a token here: see learn(). */
 #define NONE 0
-#define RECONCILE 1
+#define PREPARE 1
 #define ACCEPT 2
 typedef token_t {
     byte kind;
@@ -210,7 +210,7 @@ inline transmit(t, i, k)      /* i hands token t to k: it arrives only over a li
     fi
 }
 
-/* Next stop of a RECONCILE: whoever is not known to be absent; the initiator is never passed over. */
+/* Next stop of a PREPARE: whoever is not known to be absent; the initiator is never passed over. */
 inline next_live(t, i)
 {
     k = (i + 1) % M;
@@ -503,7 +503,7 @@ inline propose(t, i)
     token[t].best_step = s
 }
 
-/* RECONCILE has come round. */
+/* PREPARE has come round. */
 inline reconciled(t, i)
 {
     token[t].absent = token[t].absent & ~BIT(i);
@@ -548,14 +548,14 @@ inline receive(t, i)
 {
     if
     :: token[t].ballot < promised[i] -> printf("%d drops %d.%d\n", i, token[t].ballot / 8, NUMBER(token[t].ballot)); clear(t)
-    :: token[t].kind == RECONCILE && token[t].ballot > promised[i] ->
+    :: token[t].kind == PREPARE && token[t].ballot > promised[i] ->
         promise(t, i);
         next_live(t, i);
         if
         :: IN(KNOWN(i), k) -> clear(t)             /* its initiator is dead or out of reach */
         :: else -> transmit(t, i, k)
         fi
-    :: token[t].kind == RECONCILE && token[t].ballot == promised[i] ->
+    :: token[t].kind == PREPARE && token[t].ballot == promised[i] ->
         if
         :: NUMBER(token[t].ballot) == i -> reconciled(t, i)
         :: else -> clear(t)
@@ -576,7 +576,7 @@ inline start(i, base)
     assert(base / 8 < 31);
     printf("%d starts ballot %d.%d in epoch %d\n", i, base / 8 + 1, i, epoch[i]);
     slot();
-    token[t].kind = RECONCILE;
+    token[t].kind = PREPARE;
     token[t].epoch = epoch[i];
     token[t].ballot = (base / 8 + 1) * 8 + i;
     parked = parked & ~BIT(i);

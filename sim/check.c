@@ -12,9 +12,10 @@
 
 const char *spotnik_sim_message_name(enum spotnik_message_kind kind)
 {
-    static const char *const name[] = { "?",      "heartbeat", "reconcile", "accept",   "restart",
-                                        "fenced", "view ask",  "enter",     "mismatch", "doubt",
-                                        "assure", "ask",       "promise",   "accepted" };
+    static const char *const name[] = { "?",        "heartbeat",   "reconcile", "accept",
+                                        "restart",  "fenced",      "view ask",  "enter",
+                                        "mismatch", "pause check", "pause ack", "ask",
+                                        "promise",  "accepted" };
     return (size_t)kind < sizeof(name) / sizeof(name[0]) ? name[kind] : "?";
 }
 

@@ -27,7 +27,7 @@ static uint64_t base_of(const struct sim_world *world)
 /* A joiner that asks is told of the view, however often it asks: that is no part of a recovery. */
 static bool is_recovery(enum spotnik_message_kind kind, const struct sim_process *to)
 {
-    return kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT
+    return kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_ACCEPT
            || kind == SPOTNIK_MESSAGE_FENCED || kind == SPOTNIK_MESSAGE_ASK
            || kind == SPOTNIK_MESSAGE_PROMISE || kind == SPOTNIK_MESSAGE_ACCEPTED
            || (kind == SPOTNIK_MESSAGE_RESTART && to->join == SIM_JOIN_NONE);

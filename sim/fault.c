@@ -455,7 +455,7 @@ void spotnik_sim_churn_happens(struct sim_world *world, uint32_t index)
 void spotnik_sim_faults_plan(struct sim_world *world)
 {
     static const enum spotnik_message_kind aims[] = {
-        SPOTNIK_MESSAGE_RECONCILE, SPOTNIK_MESSAGE_ACCEPT, SPOTNIK_MESSAGE_RESTART,
+        SPOTNIK_MESSAGE_PREPARE, SPOTNIK_MESSAGE_ACCEPT, SPOTNIK_MESSAGE_RESTART,
         SPOTNIK_MESSAGE_FENCED, SPOTNIK_MESSAGE_ENTER
     };
 

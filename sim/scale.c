@@ -223,7 +223,7 @@ static void count_anew(struct sim_process *process)
     process->cost = (struct sim_cost){ 0 };
 }
 
-/* The first to detect starts the recovery; RECONCILE has come back when the first says so, its
+/* The first to detect starts the recovery; PREPARE has come back when the first says so, its
  * initiator, and so has ACCEPT; the view is there, and the step committed, when the last survivor
  * says so. */
 static void measure(struct sim_world *world, struct spotnik_sim_scale *scale, uint64_t lost_ns)

@@ -38,29 +38,29 @@ static void proposal_text(const struct spotnik_teller *teller,
     ballot_text(teller, proposal->ballot);
 }
 
-static void token_text(const struct spotnik_teller *teller, const struct spotnik_token *token)
+static void prepare_text(const struct spotnik_teller *teller, const struct spotnik_prepare *prepare)
 {
     static const char letter[] = ".stG";
     FILE *out = teller->out;
 
-    ballot_text(teller, token->ballot);
+    ballot_text(teller, prepare->ballot);
     fputs(" reports", out);
-    for (uint32_t i = 0; i < token->report_count; i++) {
-        const struct spotnik_report *report = &token->report[i];
+    for (uint32_t i = 0; i < prepare->report_count; i++) {
+        const struct spotnik_report *report = &prepare->report[i];
         fprintf(out, " %c", letter[report->evidence < 4 ? report->evidence : 0]);
         if (report->promised)
             fprintf(out, "%" PRIu64 "%s", report->committed, report->begun ? "+" : "");
         if (report->leaving)
             fputc('L', out);
     }
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        fprintf(out, " joiner %u@%" PRIu64, number_of(teller, token->joiner[i].member.id),
-                token->joiner[i].committed);
-    if (token->parked)
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        fprintf(out, " joiner %u@%" PRIu64, number_of(teller, prepare->joiner[i].member.id),
+                prepare->joiner[i].committed);
+    if (prepare->parked)
         fputs(" parked", out);
-    if (token->accepted_ballot.round) {
+    if (prepare->accepted_ballot.round) {
         fputs(" accepted ", out);
-        proposal_text(teller, &token->accepted);
+        proposal_text(teller, &prepare->accepted);
     }
 }
 
@@ -68,8 +68,8 @@ static void message_text(const struct spotnik_teller *teller, const struct spotn
 {
     fprintf(teller->out, "%s epoch %" PRIu64 " ", spotnik_sim_message_name(message->kind),
             message->epoch);
-    if (message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_PROMISE)
-        token_text(teller, message->token);
+    if (message->kind == SPOTNIK_MESSAGE_PREPARE || message->kind == SPOTNIK_MESSAGE_PROMISE)
+        prepare_text(teller, message->prepare);
     else if (message->kind == SPOTNIK_MESSAGE_ACCEPT || message->kind == SPOTNIK_MESSAGE_RESTART)
         proposal_text(teller, message->proposal);
     else if (message->kind == SPOTNIK_MESSAGE_ASK || message->kind == SPOTNIK_MESSAGE_ACCEPTED)

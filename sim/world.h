@@ -390,7 +390,7 @@ static inline struct sim_process *sim_process_of(struct sim_world *world,
 static inline enum spotnik_message_kind sim_pass_of(enum spotnik_message_kind kind)
 {
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_PROMISE)
-        return SPOTNIK_MESSAGE_RECONCILE;
+        return SPOTNIK_MESSAGE_PREPARE;
     return kind == SPOTNIK_MESSAGE_ACCEPTED ? SPOTNIK_MESSAGE_ACCEPT : kind;
 }
 

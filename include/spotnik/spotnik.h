@@ -223,8 +223,8 @@ typedef struct spotnik_step {
 typedef struct spotnik_recovery {
     uint64_t epoch;              /**< of the view it led to */
     uint32_t lost, joined, left; /**< numbers of members */
-    uint64_t detected_ns;        /**< first evidence or first RECONCILE seen */
-    uint64_t reconciled_ns;      /**< ACCEPT seen (initiator: RECONCILE came back) */
+    uint64_t detected_ns;        /**< first evidence or first PREPARE seen */
+    uint64_t reconciled_ns;      /**< ACCEPT seen (initiator: PREPARE came back) */
     uint64_t accepted_ns;        /**< RESTART seen (initiator: ACCEPT came back) */
     uint64_t restarted_ns;       /**< view installed */
     uint64_t committed_ns;       /**< first commit in the new view */

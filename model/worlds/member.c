@@ -88,8 +88,8 @@ static void do_committed(uint32_t index, uint64_t step)
 static void tell(uint32_t index, const struct spotnik_action *action, uint32_t to)
 {
     static const char *const kind[SPOTNIK_MESSAGE_KIND_COUNT] = {
-        "",      "heartbeat", "RECONCILE", "ACCEPT", "RESTART", "FENCED",  "VIEW ASK",
-        "ENTER", "MISMATCH",  "DOUBT",     "ASSURE", "ASK",     "PROMISE", "ACCEPTED",
+        "",      "heartbeat", "PREPARE",     "ACCEPT",    "RESTART", "FENCED",  "VIEW ASK",
+        "ENTER", "MISMATCH",  "PAUSE_CHECK", "PAUSE_ACK", "ASK",     "PROMISE", "ACCEPTED",
     };
 
     if (action->kind == SPOTNIK_ACTION_SEND)

@@ -5,7 +5,7 @@
  * different hosts need not share.
  *
  * All members of a view must choose alike, and neither way to that costs a message. First way: the
- * choice comes with the view. Every report in RECONCILE names the members that it shares no memory
+ * choice comes with the view. Every report in PREPARE names the members that it shares no memory
  * with. The proposal says whether all remaining members share it, and they install that word with
  * the view. Second way: a new member has no memory yet, so the first step of the view goes round
  * the ring. Its chunks carry one bit, "all contributors so far share memory with the whole view". A
@@ -49,7 +49,7 @@ void flat_latch(struct spotnik_core *core)
         core->allreduce->flat.ours = !is_apart(core, rank);
 }
 
-/* Our word in RECONCILE. Once it has failed in a view, the next one begins on the ring, or two
+/* Our word in PREPARE. Once it has failed in a view, the next one begins on the ring, or two
  * might fail for ever. */
 uint64_t flat_apart(const struct spotnik_core *core)
 {

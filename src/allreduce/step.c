@@ -215,11 +215,12 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event_de
         enter_start(core);
 }
 
-/* After a promise, a member commits nothing more in this epoch. A member in doubt does not know
- * whether a promise was asked for. */
+/* After a promise, a member commits nothing more in this epoch. A member in a pause check does not
+ * know whether a promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
-    return spotnik_transaction_done(&core->step) && !doubt_is_on(core) && !core->allreduce->barred
+    return spotnik_transaction_done(&core->step) && !pause_check_is_on(core)
+           && !core->allreduce->barred
            && (!core->frozen || SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE));
 }
 

@@ -58,9 +58,9 @@ struct spotnik_limits {
     uint64_t stagger_ns;    /* delay of each further witness before it starts a ballot itself */
     uint64_t retry_ns;      /* restart a ballot that has not come round; parked members retry */
     uint64_t enter_wait_ns; /* wait of a view change for a joiner that is a step behind */
-    /* in larger views RECONCILE, ACCEPT and RESTART say only what differs */
+    /* in larger views PREPARE, ACCEPT and RESTART say only what differs */
     uint32_t brief_members;
-    /* in larger views RECONCILE and ACCEPT go up and down a tree */
+    /* in larger views PREPARE and ACCEPT go up and down a tree */
     uint32_t tree_members;
     /* buckets that do not go round the ring; the same for all members. NULL: none */
     const struct spotnik_choice *choice;
@@ -140,7 +140,7 @@ struct spotnik_core_status {
     uint64_t messages_sent; /* control, without heartbeats */
     uint64_t ballots_started;
     uint64_t losses, joins, leaves;
-    uint64_t doubts; /* times late, or woken */
+    uint64_t pauses; /* times late, or woken */
     /* both ring neighbours have the same results of this view up to this step; 0: not compared
      * yet */
     uint64_t compared_step;

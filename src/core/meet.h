@@ -17,7 +17,7 @@ void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *foun
 void enter_send(struct spotnik_core *core);
 void enter_start(struct spotnik_core *core);
 bool ballot_is_outrun(const struct spotnik_core *core);
-bool doubt_is_on(const struct spotnik_core *core);
+bool pause_check_is_on(const struct spotnik_core *core);
 void evidence_settled(struct spotnik_core *core);
 
 /* ---- membership asks all-reduce ---- */

@@ -29,7 +29,7 @@ enum spotnik_bug {
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),
     /* a sum goes up the tree when something has come from below, not all */
     SPOTNIK_BUG_TREE_EARLY = (1u << 12),
-    SPOTNIK_BUG_NO_DOUBT = (1u << 13), /* a stopped member continues without doubt */
+    SPOTNIK_BUG_NO_PAUSE_CHECK = (1u << 13), /* a stopped member continues without a pause check */
     /* of the simulated driver: a host is shown a chunk of the result before it is there */
     SPOTNIK_BUG_SHOW_EARLY = (1u << 14),
     SPOTNIK_BUG_WITNESS_KEPT = (1u << 16), /* the witness names for ever the member it named once */

@@ -17,7 +17,7 @@ struct queued_action {
     struct spotnik_action action;
     enum spotnik_message_kind message; /* of SEND */
     uint64_t epoch;                    /* in which it was queued */
-    uint64_t serial;                   /* of DOUBT, ASSURE */
+    uint64_t serial;                   /* of PAUSE_CHECK, PAUSE_ACK */
     struct spotnik_ballot ballot;      /* of a word by a tree; round 0: it is none */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of a proposal and of a token; see brief.h. */
+/* Runs of a proposal and of a PREPARE; see brief.h. */
 #include "member/brief.h"
 
 #include "base/assert.h"

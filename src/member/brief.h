@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saying only what differs (docs/design/0036-many-members.md). A proposal is mostly the view before
  * it: a brief one names runs of that view's ranks, and spells out only members that are new. A
- * token is mostly the same report again and again: runs of reports. */
+ * PREPARE is mostly the same report again and again: runs of reports. */
 #ifndef SPOTNIK_MEMBER_BRIEF_H
 #define SPOTNIK_MEMBER_BRIEF_H
 

@@ -30,7 +30,7 @@ enum spotnik_evidence {
     SPOTNIK_EVIDENCE_GONE = 3,
 };
 
-/* One member of the old view in a RECONCILE token and in a member's own book. */
+/* One member of the old view in PREPARE and in a member's own evidence table. */
 struct spotnik_report {
     uint8_t evidence; /* spotnik_evidence */
     uint8_t leaving;  /* 1: asked to leave */

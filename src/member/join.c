@@ -17,7 +17,7 @@ static void report_join(struct spotnik_report *to, const struct spotnik_report *
         to->promised && evidence == SPOTNIK_EVIDENCE_SILENT ? SPOTNIK_EVIDENCE_NONE : evidence;
 }
 
-static void joiner_join(struct spotnik_token *to, const struct spotnik_enter *joiner)
+static void joiner_join(struct spotnik_prepare *to, const struct spotnik_enter *joiner)
 {
     for (uint32_t i = 0; i < to->joiner_count; i++) {
         if (!spotnik_id_equal(to->joiner[i].member.id, joiner->member.id))
@@ -30,13 +30,13 @@ static void joiner_join(struct spotnik_token *to, const struct spotnik_enter *jo
         to->joiner[to->joiner_count++] = *joiner;
 }
 
-static bool knows_more(const struct spotnik_token *to, const struct spotnik_token *from)
+static bool knows_more(const struct spotnik_prepare *to, const struct spotnik_prepare *from)
 {
     return from->ledger_step != SPOTNIK_NO_LEDGER
            && (to->ledger_step == SPOTNIK_NO_LEDGER || from->ledger_step > to->ledger_step);
 }
 
-void spotnik_token_join(struct spotnik_token *to, const struct spotnik_token *from)
+void spotnik_prepare_join(struct spotnik_prepare *to, const struct spotnik_prepare *from)
 {
     SPOTNIK_ASSERT(to != from && to->report_count == from->report_count);
     SPOTNIK_ASSERT(spotnik_ballot_compare(to->ballot, from->ballot) == 0);

@@ -8,7 +8,7 @@
 #include "member/evidence.h"
 #include "member/view.h"
 
-/* `report[rank]` for every member of `view`, as the token of one ballot carries it. True when the
+/* `report[rank]` for every member of `view`, as PREPARE of one ballot carries it. True when the
  * voters are:
  *   more than half of the view, or
  *   exactly half of it, with the tie-breaker, or

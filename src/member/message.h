@@ -17,20 +17,20 @@
 
 enum spotnik_message_kind {
     SPOTNIK_MESSAGE_HEARTBEAT = 1, /* the sender lives; digests of its results */
-    SPOTNIK_MESSAGE_RECONCILE,     /* token: base epoch = `epoch` */
+    SPOTNIK_MESSAGE_PREPARE,       /* PREPARE: base epoch = `epoch` */
     SPOTNIK_MESSAGE_ACCEPT,        /* proposal, base epoch = `epoch` */
     /* proposal = the view its sender has installed (or learnt was chosen) */
     SPOTNIK_MESSAGE_RESTART,
-    SPOTNIK_MESSAGE_FENCED,   /* "I voted for a view of epoch + 1 without you" */
-    SPOTNIK_MESSAGE_VIEW_ASK, /* a joiner asks for the view; answered by RESTART */
-    SPOTNIK_MESSAGE_ENTER,    /* a joiner asks to be let in */
-    SPOTNIK_MESSAGE_MISMATCH, /* "the buckets of these two differ": all members fail */
-    SPOTNIK_MESSAGE_DOUBT,    /* "I was away; have you promised anything in this epoch?" */
-    /* "no": the answer to DOUBT of the same serial; a member that has promised gives none */
-    SPOTNIK_MESSAGE_ASSURE,
-    /* the passes by a tree (membership/gather.c), base epoch = `epoch` */
+    SPOTNIK_MESSAGE_FENCED,      /* "I voted for a view of epoch + 1 without you" */
+    SPOTNIK_MESSAGE_VIEW_ASK,    /* a joiner asks for the view; answered by RESTART */
+    SPOTNIK_MESSAGE_ENTER,       /* a joiner asks to be let in */
+    SPOTNIK_MESSAGE_MISMATCH,    /* "the buckets of these two differ": all members fail */
+    SPOTNIK_MESSAGE_PAUSE_CHECK, /* "I was away; have you promised anything in this epoch?" */
+    /* "no": the answer to PAUSE_CHECK of the same serial; a member that has promised gives none */
+    SPOTNIK_MESSAGE_PAUSE_ACK,
+    /* the passes by a tree (membership/tree_prepare.c), base epoch = `epoch` */
     SPOTNIK_MESSAGE_ASK,      /* ballot, ended: promise, and have those below you promise */
-    SPOTNIK_MESSAGE_PROMISE,  /* token: the answer, with all reports from below */
+    SPOTNIK_MESSAGE_PROMISE,  /* PREPARE: the answer, with all reports from below */
     SPOTNIK_MESSAGE_ACCEPTED, /* ballot: its sender has accepted, and so have all voters below it */
     SPOTNIK_MESSAGE_KIND_COUNT,
 };
@@ -58,7 +58,7 @@ struct spotnik_mismatch {
     struct spotnik_held held[2]; /* by who found it, and by the other */
 };
 
-struct spotnik_token {
+struct spotnik_prepare {
     struct spotnik_ballot ballot;
     uint8_t parked;        /* the initiator's last round had no quorum */
     uint32_t report_count; /* = size of the base view; report[rank] */
@@ -91,22 +91,22 @@ struct spotnik_message {
     enum spotnik_message_kind kind;
     uint64_t epoch;                    /* the sender's epoch; 0 for a joiner */
     uint64_t committed;                /* the sender's last committed step */
-    struct spotnik_token *token;       /* RECONCILE, PROMISE */
+    struct spotnik_prepare *prepare;   /* PREPARE, PROMISE */
     struct spotnik_proposal *proposal; /* ACCEPT, RESTART */
     bool brief;                        /* say only what differs (brief.h) */
     struct spotnik_enter enter;        /* ENTER */
     struct spotnik_id unmet;           /* ENTER: its sender does not reach it; none: let it in */
-    uint64_t serial;                   /* DOUBT, ASSURE; not 0 */
+    uint64_t serial;                   /* PAUSE_CHECK, PAUSE_ACK; not 0 */
     struct spotnik_digest_claim digest[SPOTNIK_MESSAGE_DIGESTS]; /* HEARTBEAT */
     struct spotnik_mismatch mismatch;                            /* MISMATCH */
     struct spotnik_ballot ballot;                                /* ASK, ACCEPTED */
     struct spotnik_ended ended;                                  /* ASK */
 };
 
-void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from);
+void spotnik_prepare_copy(struct spotnik_prepare *to, const struct spotnik_prepare *from);
 
 /* What two members have gathered in one ballot, in `to`. Idempotent, commutative and associative:
  * in which order, and how often, parts are joined changes nothing. */
-void spotnik_token_join(struct spotnik_token *to, const struct spotnik_token *from);
+void spotnik_prepare_join(struct spotnik_prepare *to, const struct spotnik_prepare *from);
 
 #endif

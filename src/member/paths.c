@@ -24,15 +24,15 @@ static void path_add(struct paths *paths, uint64_t a, uint64_t b)
     }
 }
 
-static struct paths paths_of(const struct spotnik_view *view, const struct spotnik_token *token)
+static struct paths paths_of(const struct spotnik_view *view, const struct spotnik_prepare *prepare)
 {
     struct paths paths = { .count = 0 };
 
     for (uint32_t r = 0; r < view->size; r++) {
-        const struct spotnik_report *report = &token->report[r];
+        const struct spotnik_report *report = &prepare->report[r];
         for (uint32_t s = 0; report->cut != 0 && spotnik_lineage_voter(report) && s < view->size;
              s++)
-            if ((report->cut >> s % 64 & 1) && spotnik_lineage_voter(&token->report[s])
+            if ((report->cut >> s % 64 & 1) && spotnik_lineage_voter(&prepare->report[s])
                 && view->entry[r].member.host != view->entry[s].member.host)
                 path_add(&paths, view->entry[r].member.host, view->entry[s].member.host);
     }
@@ -42,7 +42,7 @@ static struct paths paths_of(const struct spotnik_view *view, const struct spotn
 /* Only this host holds the result of the settled step; or only it holds the state, if no host has
  * the result. The laggards wait for it: without it the next view cannot go on. */
 static bool is_only_holder(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                           const struct spotnik_token *token, uint64_t host)
+                           const struct spotnik_prepare *prepare, uint64_t host)
 {
     uint32_t state[2] = { 0 }, result[2] = { 0 }; /* elsewhere, here */
 
@@ -53,7 +53,7 @@ static bool is_only_holder(const struct spotnik_proposal *proposal, const struct
             continue;
         SPOTNIK_ASSERT(rank != SPOTNIK_NO_RANK);
         state[entry->member.host == host]++;
-        result[entry->member.host == host] += !token->report[rank].bare;
+        result[entry->member.host == host] += !prepare->report[rank].bare;
     }
     const uint32_t *held = result[0] + result[1] > 0 ? result : state;
     return held[0] == 0 && held[1] > 0;
@@ -68,10 +68,10 @@ struct side {
 };
 
 static struct side side_of(const struct paths *paths, const struct spotnik_proposal *proposal,
-                           const struct spotnik_view *view, const struct spotnik_token *token,
+                           const struct spotnik_view *view, const struct spotnik_prepare *prepare,
                            uint64_t host)
 {
-    struct side side = { .host = host, .needed = is_only_holder(proposal, view, token, host) };
+    struct side side = { .host = host, .needed = is_only_holder(proposal, view, prepare, host) };
 
     for (uint32_t i = 0; i < paths->count; i++)
         side.paths += paths->host[i][0] == host || paths->host[i][1] == host;
@@ -115,14 +115,14 @@ static void leave_out(struct spotnik_proposal *proposal, struct paths *paths, ui
 }
 
 void spotnik_paths_leave_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                             const struct spotnik_token *token)
+                             const struct spotnik_prepare *prepare)
 {
-    struct paths paths = paths_of(view, token);
+    struct paths paths = paths_of(view, prepare);
 
     while (paths.count > 0) {
-        struct side goes = side_of(&paths, proposal, view, token, paths.host[0][0]);
+        struct side goes = side_of(&paths, proposal, view, prepare, paths.host[0][0]);
         for (uint32_t i = 0; i < 2 * paths.count; i++) {
-            struct side side = side_of(&paths, proposal, view, token, paths.host[i / 2][i % 2]);
+            struct side side = side_of(&paths, proposal, view, prepare, paths.host[i / 2][i % 2]);
             if (goes_before(&side, &goes))
                 goes = side;
         }

@@ -11,6 +11,6 @@
  * goes of which most such pairs tell; of two alike the one with fewer members; and then the one
  * whose first member has the larger id. */
 void spotnik_paths_leave_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                             const struct spotnik_token *token);
+                             const struct spotnik_prepare *prepare);
 
 #endif

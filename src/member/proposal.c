@@ -9,12 +9,12 @@
 #include "member/lineage.h"
 #include "member/paths.h"
 
-uint64_t spotnik_proposal_settled(const struct spotnik_token *token)
+uint64_t spotnik_proposal_settled(const struct spotnik_prepare *prepare)
 {
     uint64_t settled = 0;
-    for (uint32_t i = 0; i < token->report_count; i++)
-        if (spotnik_lineage_voter(&token->report[i]) && token->report[i].committed > settled)
-            settled = token->report[i].committed;
+    for (uint32_t i = 0; i < prepare->report_count; i++)
+        if (spotnik_lineage_voter(&prepare->report[i]) && prepare->report[i].committed > settled)
+            settled = prepare->report[i].committed;
     return settled;
 }
 
@@ -42,10 +42,10 @@ static struct spotnik_entry *append(struct spotnik_proposal *proposal,
 }
 
 static void add_voters(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                       const struct spotnik_token *token)
+                       const struct spotnik_prepare *prepare)
 {
     for (uint32_t i = 0; i < view->size; i++) {
-        const struct spotnik_report *report = &token->report[i];
+        const struct spotnik_report *report = &prepare->report[i];
         if (!spotnik_lineage_voter(report))
             continue;
         uint32_t flags = SPOTNIK_ENTRY_VOTER;
@@ -59,25 +59,25 @@ static void add_voters(struct spotnik_proposal *proposal, const struct spotnik_v
 
 /* Copied its state after the settled step, and so cannot serve a laggard with the result. */
 static bool is_bare(const struct spotnik_entry *entry, uint32_t near,
-                    const struct spotnik_view *view, const struct spotnik_token *token)
+                    const struct spotnik_view *view, const struct spotnik_prepare *prepare)
 {
     uint32_t rank = spotnik_view_rank_near(view, entry->member.id, near);
     if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
         return false;
-    return rank == SPOTNIK_NO_RANK || token->report[rank].bare;
+    return rank == SPOTNIK_NO_RANK || prepare->report[rank].bare;
 }
 
 /* The remaining members must be able to go on from the settled step, and to serve laggards. If only
  * leavers can, they stay for one more view, hand over, and ask again. */
 static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                          const struct spotnik_token *token)
+                          const struct spotnik_prepare *prepare)
 {
     bool laggard = false, anybody_stays = false, state_stays = false, result_stays = false,
          result_leaves = false;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t flags = proposal->entry[i].flags;
         bool stays = flags & SPOTNIK_ENTRY_MEMBER, state = !(flags & SPOTNIK_ENTRY_LAGGARD);
-        bool result = state && !is_bare(&proposal->entry[i], i, view, token);
+        bool result = state && !is_bare(&proposal->entry[i], i, view, prepare);
         laggard |= !state;
         anybody_stays |= stays;
         state_stays |= stays && state;
@@ -92,14 +92,14 @@ static void keep_a_holder(struct spotnik_proposal *proposal, const struct spotni
     }
 }
 
-static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_token *token,
+static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_prepare *prepare,
                         uint32_t members_max)
 {
     uint32_t size = spotnik_proposal_size(proposal);
     if (size == 0)
         return; /* everybody leaves: the job is over, a joiner finds nobody and may found it anew */
-    for (uint32_t i = 0; i < token->joiner_count && size < members_max; i++) {
-        const struct spotnik_enter *joiner = &token->joiner[i];
+    for (uint32_t i = 0; i < prepare->joiner_count && size < members_max; i++) {
+        const struct spotnik_enter *joiner = &prepare->joiner[i];
         if (!spotnik_proposal_admits(joiner, proposal->settled_step)
             || spotnik_proposal_find(proposal, joiner->member.id) != SPOTNIK_NO_RANK)
             continue;
@@ -114,13 +114,13 @@ static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_
 enum place { PLACE_BARE, PLACE_HOLDER, PLACE_LAGGARD, PLACE_OUTSIDE };
 
 static enum place place_of(const struct spotnik_entry *entry, uint32_t near,
-                           const struct spotnik_view *view, const struct spotnik_token *token)
+                           const struct spotnik_view *view, const struct spotnik_prepare *prepare)
 {
     if (!(entry->flags & SPOTNIK_ENTRY_MEMBER))
         return PLACE_OUTSIDE;
     if (entry->flags & SPOTNIK_ENTRY_LAGGARD)
         return PLACE_LAGGARD;
-    return is_bare(entry, near, view, token) ? PLACE_BARE : PLACE_HOLDER;
+    return is_bare(entry, near, view, prepare) ? PLACE_BARE : PLACE_HOLDER;
 }
 
 /* No member can serve the laggards: those that voted are told, and join again by copying; the
@@ -142,12 +142,12 @@ static void drop_laggards(struct spotnik_proposal *proposal)
  * copied the state stand in the same view, the ring is ordered anew: those first, then the holders,
  * then the laggards. Each group keeps its order. */
 static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                    const struct spotnik_token *token)
+                    const struct spotnik_prepare *prepare)
 {
     uint32_t count[4] = { 0 };
 
     for (uint32_t i = 0; i < proposal->entry_count; i++)
-        count[place_of(&proposal->entry[i], i, view, token)]++;
+        count[place_of(&proposal->entry[i], i, view, prepare)]++;
     if (!count[PLACE_LAGGARD] || !count[PLACE_BARE])
         return;
     if (!count[PLACE_HOLDER]) {
@@ -156,19 +156,19 @@ static void arrange(struct spotnik_proposal *proposal, const struct spotnik_view
     }
     for (uint32_t i = 1; i < proposal->entry_count; i++) { /* stable, and never long */
         struct spotnik_entry entry = proposal->entry[i];
-        enum place place = place_of(&entry, i, view, token);
+        enum place place = place_of(&entry, i, view, prepare);
         uint32_t at = i;
-        for (; at > 0 && place_of(&proposal->entry[at - 1], at - 1, view, token) > place; at--)
+        for (; at > 0 && place_of(&proposal->entry[at - 1], at - 1, view, prepare) > place; at--)
             proposal->entry[at] = proposal->entry[at - 1];
         proposal->entry[at] = entry;
     }
 }
 
-static bool step_begun(const struct spotnik_token *token, uint64_t settled_step)
+static bool step_begun(const struct spotnik_prepare *prepare, uint64_t settled_step)
 {
-    for (uint32_t i = 0; i < token->report_count; i++)
-        if (spotnik_lineage_voter(&token->report[i]) && token->report[i].begun
-            && token->report[i].committed == settled_step)
+    for (uint32_t i = 0; i < prepare->report_count; i++)
+        if (spotnik_lineage_voter(&prepare->report[i]) && prepare->report[i].begun
+            && prepare->report[i].committed == settled_step)
             return true;
     return false;
 }
@@ -177,16 +177,16 @@ static bool step_begun(const struct spotnik_token *token, uint64_t settled_step)
  * it again. The view has shares of later steps only; a member that has begun this one knows its
  * shares. */
 static void share_again(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                        const struct spotnik_token *token)
+                        const struct spotnik_prepare *prepare)
 {
     proposal->share_count = 1;
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
         uint32_t rank = spotnik_view_rank_near(view, proposal->entry[i].member.id, i);
-        if (rank == SPOTNIK_NO_RANK || !token->report[rank].begun
-            || token->report[rank].share == SPOTNIK_NO_SHARE)
+        if (rank == SPOTNIK_NO_RANK || !prepare->report[rank].begun
+            || prepare->report[rank].share == SPOTNIK_NO_SHARE)
             continue;
-        proposal->entry[i].share = token->report[rank].share;
-        proposal->share_count = token->report[rank].share_count;
+        proposal->entry[i].share = prepare->report[rank].share;
+        proposal->share_count = prepare->report[rank].share_count;
     }
 }
 
@@ -214,14 +214,14 @@ static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_vie
 /* A step somebody has begun keeps the shares it was begun with, or two members would consume the
  * same samples. A joiner gets none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                      const struct spotnik_token *token)
+                      const struct spotnik_prepare *prepare)
 {
     uint64_t step = proposal->settled_step + 1;
-    bool keep = step_begun(token, proposal->settled_step);
+    bool keep = step_begun(prepare, proposal->settled_step);
     uint32_t next = 0;
 
     if (keep && step <= view->settled_step) {
-        share_again(proposal, view, token);
+        share_again(proposal, view, prepare);
         return;
     }
     for (uint32_t i = 0; i < proposal->entry_count; i++) {
@@ -241,7 +241,7 @@ static void share_out(struct spotnik_proposal *proposal, const struct spotnik_vi
 /* Every two of the next view share memory, by the word of both. Dead or left out members do not
  * count; a joiner has no word yet. */
 static bool share_memory(const struct spotnik_proposal *proposal, const struct spotnik_view *view,
-                         const struct spotnik_token *token)
+                         const struct spotnik_prepare *prepare)
 {
     uint64_t stays = 0, apart = 0;
 
@@ -253,7 +253,7 @@ static bool share_memory(const struct spotnik_proposal *proposal, const struct s
         if (rank == SPOTNIK_NO_RANK)
             return false;
         stays |= UINT64_C(1) << rank % 64;
-        apart |= token->report[rank].apart;
+        apart |= prepare->report[rank].apart;
     }
     return (stays & apart) == 0;
 }
@@ -261,9 +261,9 @@ static bool share_memory(const struct spotnik_proposal *proposal, const struct s
 /* The value stands; only the route of ACCEPT (its voters) is this ballot's. Voters the value leaves
  * out are told by it. */
 static void propose_again(struct spotnik_proposal *ret, const struct spotnik_view *view,
-                          const struct spotnik_token *token)
+                          const struct spotnik_prepare *prepare)
 {
-    spotnik_proposal_copy(ret, &token->accepted);
+    spotnik_proposal_copy(ret, &prepare->accepted);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < ret->entry_count; i++) {
         ret->entry[i].flags &= ~(uint32_t)SPOTNIK_ENTRY_VOTER;
@@ -272,7 +272,7 @@ static void propose_again(struct spotnik_proposal *ret, const struct spotnik_vie
     }
     ret->entry_count = kept;
     for (uint32_t i = 0; i < view->size; i++) {
-        if (!spotnik_lineage_voter(&token->report[i]))
+        if (!spotnik_lineage_voter(&prepare->report[i]))
             continue;
         uint32_t at = spotnik_proposal_find_near(ret, view->entry[i].member.id, i);
         if (at == SPOTNIK_NO_RANK)
@@ -283,12 +283,12 @@ static void propose_again(struct spotnik_proposal *ret, const struct spotnik_vie
 }
 
 void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_view *view,
-                           const struct spotnik_token *token, uint32_t members_max)
+                           const struct spotnik_prepare *prepare, uint32_t members_max)
 {
-    SPOTNIK_ASSERT(token->report_count == view->size);
-    if (token->accepted_ballot.round) {
-        propose_again(ret, view, token);
-        ret->ballot = token->ballot;
+    SPOTNIK_ASSERT(prepare->report_count == view->size);
+    if (prepare->accepted_ballot.round) {
+        propose_again(ret, view, prepare);
+        ret->ballot = prepare->ballot;
         ret->brief.run_count = 0; /* the voters are others */
         return;
     }
@@ -296,16 +296,16 @@ void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_vi
     ret->packed = false;
     ret->founding = view->founding;
     ret->epoch = view->epoch + 1;
-    ret->ballot = token->ballot;
-    ret->settled_step = spotnik_proposal_settled(token);
+    ret->ballot = prepare->ballot;
+    ret->settled_step = spotnik_proposal_settled(prepare);
     ret->entry_count = 0;
-    SPOTNIK_ASSERT(token->ledger_step == ret->settled_step);
-    spotnik_ledger_copy(&ret->ledger, &token->ledger);
-    add_voters(ret, view, token);
-    spotnik_paths_leave_out(ret, view, token);
-    keep_a_holder(ret, view, token);
-    add_joiners(ret, token, members_max);
-    arrange(ret, view, token);
-    share_out(ret, view, token);
-    ret->flat = share_memory(ret, view, token);
+    SPOTNIK_ASSERT(prepare->ledger_step == ret->settled_step);
+    spotnik_ledger_copy(&ret->ledger, &prepare->ledger);
+    add_voters(ret, view, prepare);
+    spotnik_paths_leave_out(ret, view, prepare);
+    keep_a_holder(ret, view, prepare);
+    add_joiners(ret, prepare, members_max);
+    arrange(ret, view, prepare);
+    share_out(ret, view, prepare);
+    ret->flat = share_memory(ret, view, prepare);
 }

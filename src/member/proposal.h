@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a RECONCILE token that has come round to the proposal its initiator puts to ACCEPT. */
+/* From PREPARE that has come round to the proposal its initiator puts to ACCEPT. */
 #ifndef SPOTNIK_MEMBER_PROPOSAL_H
 #define SPOTNIK_MEMBER_PROPOSAL_H
 
 #include "member/message.h"
 
-/* Highest step committed by a voter of `token`. At least one voter. */
-uint64_t spotnik_proposal_settled(const struct spotnik_token *token);
+/* Highest step committed by a voter of `prepare`. At least one voter. */
+uint64_t spotnik_proposal_settled(const struct spotnik_prepare *prepare);
 
 /* A joiner is near enough when it is at most one step behind: then it enters as a laggard at
  * worst. */
@@ -17,10 +17,10 @@ bool spotnik_proposal_admits(const struct spotnik_enter *joiner, uint64_t settle
  * must not go on without it: it may have left the job. */
 bool spotnik_proposal_losable(const struct spotnik_view *view);
 
-/* Make the proposal for view->epoch + 1 into `ret`. If the token carries an accepted proposal, that
+/* Make the proposal for view->epoch + 1 into `ret`. If it carries an accepted proposal, that
  * very value is proposed again, only with the voters of this ballot: it may have been chosen.
  * Otherwise a new one is made. */
 void spotnik_proposal_make(struct spotnik_proposal *ret, const struct spotnik_view *view,
-                           const struct spotnik_token *token, uint32_t members_max);
+                           const struct spotnik_prepare *prepare, uint32_t members_max);
 
 #endif

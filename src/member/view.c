@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views, proposals and tokens as data: copies, look-ups, shares. Decisions about them are made
+/* Views, proposals and PREPAREs as data: copies, look-ups, shares. Decisions about them are made
  * elsewhere. */
 #include "member/view.h"
 
@@ -64,7 +64,7 @@ void spotnik_proposal_pack(struct spotnik_proposal *to, const struct spotnik_pro
             to->entry[strangers++] = from->entry[at + k];
 }
 
-void spotnik_token_copy(struct spotnik_token *to, const struct spotnik_token *from)
+void spotnik_prepare_copy(struct spotnik_prepare *to, const struct spotnik_prepare *from)
 {
     if (to == from)
         return;

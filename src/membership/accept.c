@@ -62,8 +62,8 @@ void proposal_accept(struct spotnik_core *core)
     if (core->membership->accepted.brief.run_count == 0)
         spotnik_brief_make(&core->membership->accepted, &core->view, core->limits.brief_members);
     fence(core);
-    if (core->membership->gather.on)
-        collect_begin(core);
+    if (core->membership->tree.on)
+        tree_accept_begin(core);
     else
         accept_forward(core);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RECONCILE, the first pass: starting a ballot, signing the token as it passes, judging it when it
+/* PREPARE, the first pass: starting a ballot, signing PREPARE as it passes, judging it when it
  * has come round. The promise is what makes everything after safe: it freezes this member (no
  * commit any more in this epoch) and binds it to no lower ballot (docs/design/0001-core.md). */
 #include <string.h>
@@ -34,20 +34,20 @@ void freeze(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_FROZEN);
 }
 
-void token_clear(struct spotnik_core *core)
+void prepare_clear(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->membership->token;
+    struct spotnik_prepare *prepare = &core->membership->prepare;
 
     SPOTNIK_ASSERT(core->membership->promised.round > 0);
     SPOTNIK_ASSERT(core->frozen);
-    token->ballot = core->membership->promised;
-    token->parked = core->membership->parked;
-    token->report_count = core->view.size;
-    memset(token->report, 0, core->view.size * sizeof(*token->report));
-    token->joiner_count = 0;
-    spotnik_ledger_copy(&token->ledger, &core->ledger);
-    token->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
-    token->accepted_ballot = (struct spotnik_ballot){ 0 };
+    prepare->ballot = core->membership->promised;
+    prepare->parked = core->membership->parked;
+    prepare->report_count = core->view.size;
+    memset(prepare->report, 0, core->view.size * sizeof(*prepare->report));
+    prepare->joiner_count = 0;
+    spotnik_ledger_copy(&prepare->ledger, &core->ledger);
+    prepare->ledger_step = core->ledger_known ? core->step.committed : SPOTNIK_NO_LEDGER;
+    prepare->accepted_ballot = (struct spotnik_ballot){ 0 };
 }
 
 void ballot_start(struct spotnik_core *core)
@@ -58,28 +58,28 @@ void ballot_start(struct spotnik_core *core)
     core->membership->promised = (struct spotnik_ballot){ .round = ++core->membership->round_seen,
                                                           .initiator = core->self.id };
     core->membership->promised_ns = core->now_ns;
-    phase_set(core, PHASE_RECONCILE);
+    phase_set(core, PHASE_PREPARE);
     core->status.ballots_started++;
     core->membership->enter_until_ns = SPOTNIK_NEVER;
     core->membership->initiate_ns = SPOTNIK_NEVER;
-    /* A hop still being dialled belonged to an older ballot: this one's token must not leave
+    /* A hop still being dialled belonged to an older ballot: this one's PREPARE must not leave
      * twice. */
-    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_PREPARE);
     pass_cancel(core, PASS_ACCEPT);
-    gather_end(core);
-    core->membership->token_at = (struct spotnik_id){ 0 };
+    tree_prepare_end(core);
+    core->membership->prepare_at = (struct spotnik_id){ 0 };
     freeze(core);
     core->status.reconciled_ns = core->status.accepted_ns = 0;
-    token_clear(core);
-    token_sign(core);
+    prepare_clear(core);
+    prepare_sign(core);
     arm_retry(core, core->limits.retry_ns);
-    if (!gather_is_due(core)) {
-        token_forward(core);
+    if (!tree_prepare_is_due(core)) {
+        prepare_forward(core);
         return;
     }
-    gather_tell_ended(core);
-    gather_begin(core, core->rank);
-    gather_go(core);
+    tree_prepare_tell_ended(core);
+    tree_prepare_begin(core, core->rank);
+    tree_prepare_go(core);
 }
 
 /* A ballot of another, higher than any that we have promised. */
@@ -99,52 +99,54 @@ void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, boo
         queue_action(core, SPOTNIK_ACTION_PARKED);
     }
     /* A hop still being dialled belonged to an older ballot. */
-    pass_cancel(core, PASS_RECONCILE);
+    pass_cancel(core, PASS_PREPARE);
     pass_cancel(core, PASS_ACCEPT);
-    gather_end(core);
-    core->membership->token_at = (struct spotnik_id){ 0 };
+    tree_prepare_end(core);
+    core->membership->prepare_at = (struct spotnik_id){ 0 };
 }
 
 static void sign_joiners(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->membership->token;
+    struct spotnik_prepare *prepare = &core->membership->prepare;
 
     enter_expire(core);
     for (uint32_t i = 0; i < core->membership->joiner_count; i++) {
         uint32_t at = 0;
-        while (at < token->joiner_count
-               && !spotnik_id_equal(token->joiner[at].member.id,
+        while (at < prepare->joiner_count
+               && !spotnik_id_equal(prepare->joiner[at].member.id,
                                     core->membership->joiner[i].enter.member.id))
             at++;
-        if (at == token->joiner_count) {
+        if (at == prepare->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
-            token->joiner[token->joiner_count++] = core->membership->joiner[i].enter;
-        } else if (token->joiner[at].committed < core->membership->joiner[i].enter.committed) {
-            token->joiner[at].committed = core->membership->joiner[i].enter.committed;
+            prepare->joiner[prepare->joiner_count++] = core->membership->joiner[i].enter;
+        } else if (prepare->joiner[at].committed < core->membership->joiner[i].enter.committed) {
+            prepare->joiner[at].committed = core->membership->joiner[i].enter.committed;
         }
     }
 }
 
 /* Our promise, our report, all we know. */
-void token_sign(struct spotnik_core *core)
+void prepare_sign(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->membership->token;
+    struct spotnik_prepare *prepare = &core->membership->prepare;
     uint32_t shares, share = step_share(core, &shares);
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
-    SPOTNIK_ASSERT(token->report_count == core->view.size);
+    SPOTNIK_ASSERT(prepare->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        struct spotnik_report *report = &token->report[rank];
+        struct spotnik_report *report = &prepare->report[rank];
         /* silent to us, but it has spoken */
-        if (!report->promised || core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (!report->promised
+            || core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             report->evidence =
-                spotnik_evidence_merge(report->evidence, core->membership->book[rank].evidence);
-        report->leaving |= core->membership->book[rank].leaving;
+                spotnik_evidence_merge(report->evidence,
+                                       core->membership->evidence_table[rank].evidence);
+        report->leaving |= core->membership->evidence_table[rank].leaving;
         core->membership->covered[rank] = true;
     }
-    token->report[core->rank] =
+    prepare->report[core->rank] =
         (struct spotnik_report){ .promised = 1,
                                  .leaving = core->membership->leaving,
                                  .begun = core->step.begun,
@@ -157,16 +159,17 @@ void token_sign(struct spotnik_core *core)
                                  .cut = path_sign(core) };
     sign_joiners(core);
     if (core->ledger_known
-        && (token->ledger_step == SPOTNIK_NO_LEDGER
-            || core->step.committed >= token->ledger_step)) {
-        spotnik_ledger_copy(&token->ledger, &core->ledger);
-        token->ledger_step = core->step.committed;
+        && (prepare->ledger_step == SPOTNIK_NO_LEDGER
+            || core->step.committed >= prepare->ledger_step)) {
+        spotnik_ledger_copy(&prepare->ledger, &core->ledger);
+        prepare->ledger_step = core->step.committed;
     }
     if (core->membership->accepted.ballot.round && !SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED)
-        && spotnik_ballot_compare(core->membership->accepted.ballot, token->accepted_ballot) > 0) {
-        token->accepted_ballot = core->membership->accepted.ballot;
-        spotnik_proposal_copy(&token->accepted, &core->membership->accepted);
-        bool whole = proposal_unpack(core, &token->accepted);
+        && spotnik_ballot_compare(core->membership->accepted.ballot, prepare->accepted_ballot)
+               > 0) {
+        prepare->accepted_ballot = core->membership->accepted.ballot;
+        spotnik_proposal_copy(&prepare->accepted, &core->membership->accepted);
+        bool whole = proposal_unpack(core, &prepare->accepted);
         SPOTNIK_ASSERT(whole);
     }
 }
@@ -174,16 +177,16 @@ void token_sign(struct spotnik_core *core)
 static bool lost(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_out(core->membership->token.report[rank].evidence)
-           || core->membership->rumoured[rank];
+    return spotnik_evidence_out(core->membership->prepare.report[rank].evidence)
+           || core->membership->suspected_by_peer[rank];
 }
 
 /* To the next member in ring order that is not out; when that is the initiator, the circle is
- * closed. A token whose initiator is dead would go nowhere: its holder bids higher. */
-void token_forward(struct spotnik_core *core)
+ * closed. A PREPARE whose initiator is dead would go nowhere: its holder bids higher. */
+void prepare_forward(struct spotnik_core *core)
 {
-    struct spotnik_token *token = &core->membership->token;
-    uint32_t origin = spotnik_view_rank(&core->view, token->ballot.initiator);
+    struct spotnik_prepare *prepare = &core->membership->prepare;
+    uint32_t origin = spotnik_view_rank(&core->view, prepare->ballot.initiator);
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
@@ -193,27 +196,27 @@ void token_forward(struct spotnik_core *core)
     }
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
         uint32_t rank = (core->rank + ahead) % core->view.size;
-        bool done = token->report[rank].promised && rank != origin;
+        bool done = prepare->report[rank].promised && rank != origin;
         if (lost(core, rank) || done || (rank != origin && evidence_is_quiet(core, rank)))
             continue;
-        pass_send(core, PASS_RECONCILE, &core->view.entry[rank].member);
+        pass_send(core, PASS_PREPARE, &core->view.entry[rank].member);
         return;
     }
     SPOTNIK_ASSERT(origin == core->rank);
-    token_returned(core); /* nobody else is left */
+    prepare_returned(core); /* nobody else is left */
 }
 
-/* The next hop proved unreachable before it got anything: RECONCILE goes round it. ACCEPT must
+/* The next hop proved unreachable before it got anything: PREPARE goes round it. ACCEPT must
  * reach every voter; the new evidence starts a new ballot instead. */
-void token_reroute(struct spotnik_core *core, struct spotnik_id failed)
+void prepare_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     restart_reroute(core, failed);
-    gather_reroute(core, failed);
-    if (spotnik_id_equal(core->membership->hop[PASS_RECONCILE], failed)) {
-        pass_cancel(core, PASS_RECONCILE);
-        token_sign(core);
-        token_forward(core);
+    tree_prepare_reroute(core, failed);
+    if (spotnik_id_equal(core->membership->hop[PASS_PREPARE], failed)) {
+        pass_cancel(core, PASS_PREPARE);
+        prepare_sign(core);
+        prepare_forward(core);
     }
     if (spotnik_id_equal(core->membership->hop[PASS_ACCEPT], failed))
         pass_cancel(core, PASS_ACCEPT);
@@ -233,7 +236,7 @@ void redial_silent(struct spotnik_core *core)
             send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
     }
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
         struct peer *peer = peer_want(core, &core->view.entry[rank].member);
         if (peer->linked)
@@ -266,12 +269,12 @@ static bool is_near(const struct spotnik_enter *joiner, uint64_t settled)
 /* Is a joiner one step too far behind to enter, though it is on its way? */
 static bool worth_waiting(const struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(is_self(core, core->membership->token.ballot.initiator));
-    uint64_t settled = spotnik_proposal_settled(&core->membership->token);
-    if (core->membership->token.accepted_ballot.round)
+    SPOTNIK_ASSERT(is_self(core, core->membership->prepare.ballot.initiator));
+    uint64_t settled = spotnik_proposal_settled(&core->membership->prepare);
+    if (core->membership->prepare.accepted_ballot.round)
         return false;
-    for (uint32_t i = 0; i < core->membership->token.joiner_count; i++)
-        if (!is_near(&core->membership->token.joiner[i], settled))
+    for (uint32_t i = 0; i < core->membership->prepare.joiner_count; i++)
+        if (!is_near(&core->membership->prepare.joiner[i], settled))
             return true;
     return false;
 }
@@ -280,18 +283,18 @@ static bool worth_waiting(const struct spotnik_core *core)
  * another one when the first has done nothing for long, as we while it rested. */
 static bool asks_elsewhere(const struct spotnik_core *core)
 {
-    const struct spotnik_token *token = &core->membership->token;
-    uint64_t settled = spotnik_proposal_settled(token);
+    const struct spotnik_prepare *prepare = &core->membership->prepare;
+    uint64_t settled = spotnik_proposal_settled(prepare);
 
-    SPOTNIK_ASSERT(is_self(core, token->ballot.initiator));
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        if (!is_near(&token->joiner[i], settled)
-            && !enter_is_heard(core, token->joiner[i].member.id))
+    SPOTNIK_ASSERT(is_self(core, prepare->ballot.initiator));
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        if (!is_near(&prepare->joiner[i], settled)
+            && !enter_is_heard(core, prepare->joiner[i].member.id))
             return true;
     return false;
 }
 
-/* Everybody is frozen meanwhile, and computes on. So that nobody takes the token for lost, it goes
+/* Everybody is frozen meanwhile, and computes on. So that nobody takes PREPARE for lost, it goes
  * round again now and then. */
 static bool joiner_awaited(struct spotnik_core *core)
 {
@@ -299,9 +302,9 @@ static bool joiner_awaited(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->frozen);
     if (core->membership->enter_limit_ns == SPOTNIK_NEVER) {
         uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
-        core->membership->enter_limit_ns = shortest_ns > core->membership->patience_until_ns
+        core->membership->enter_limit_ns = shortest_ns > core->membership->joiner_deadline_ns
                                                ? shortest_ns
-                                               : core->membership->patience_until_ns;
+                                               : core->membership->joiner_deadline_ns;
     }
     if (!worth_waiting(core) || core->now_ns >= core->membership->enter_limit_ns)
         return false;
@@ -312,7 +315,7 @@ static bool joiner_awaited(struct spotnik_core *core)
     return true;
 }
 
-/* The wait has ended. What the joiner has told others meanwhile only a token tells: it goes round
+/* The wait has ended. What the joiner has told others meanwhile only a PREPARE tells: it goes round
  * once more, and nobody waits again when it is back. Else a joiner that had come near long ago
  * would be left out, every time anew. */
 void joiner_overdue(struct spotnik_core *core)
@@ -322,7 +325,7 @@ void joiner_overdue(struct spotnik_core *core)
         && asks_elsewhere(core))
         ballot_start(core);
     else
-        token_returned(core);
+        prepare_returned(core);
 }
 
 /* The voter that knows the most joined lagging, and has not been served since: then no voter has
@@ -330,11 +333,11 @@ void joiner_overdue(struct spotnik_core *core)
  * job. */
 static bool unserved(const struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->membership->token.report[core->rank].promised);
-    uint64_t settled = spotnik_proposal_settled(&core->membership->token);
-    bool known = core->membership->token.ledger_step != SPOTNIK_NO_LEDGER
-                 && core->membership->token.ledger_step >= settled;
-    return !core->membership->token.accepted_ballot.round && settled < core->view.settled_step
+    SPOTNIK_ASSERT(core->membership->prepare.report[core->rank].promised);
+    uint64_t settled = spotnik_proposal_settled(&core->membership->prepare);
+    bool known = core->membership->prepare.ledger_step != SPOTNIK_NO_LEDGER
+                 && core->membership->prepare.ledger_step >= settled;
+    return !core->membership->prepare.accepted_ballot.round && settled < core->view.settled_step
            && !known;
 }
 
@@ -344,15 +347,15 @@ static bool servant_left(const struct spotnik_core *core)
     SPOTNIK_ASSERT(core->frozen);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
         if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD)
-            && core->membership->token.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
+            && core->membership->prepare.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
             return true;
     return false;
 }
 
 static bool may_decide(struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->membership->token.report_count == core->view.size);
-    return spotnik_lineage_allows(&core->view, core->membership->token.report,
+    SPOTNIK_ASSERT(core->membership->prepare.report_count == core->view.size);
+    return spotnik_lineage_allows(&core->view, core->membership->prepare.report,
                                   witness_has_named_us(core))
            || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
@@ -360,25 +363,25 @@ static bool may_decide(struct spotnik_core *core)
 /* Members that are silent, and not asked, may be well. The ring looks for them. */
 static bool tree_missed(struct spotnik_core *core)
 {
-    if (core->membership->gather.missed || !gather_has_missed(core))
+    if (core->membership->tree.missed || !tree_prepare_has_missed(core))
         return false;
-    core->membership->gather.missed = true;
+    core->membership->tree.missed = true;
     ballot_start(core);
     return true;
 }
 
-/* The token holds every promise there is: decide (P1), or park. */
-void token_returned(struct spotnik_core *core)
+/* PREPARE holds every promise there is: decide (P1), or park. */
+void prepare_returned(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
     SPOTNIK_ASSERT(core->membership->phase != PHASE_NONE);
-    SPOTNIK_ASSERT(is_self(core, core->membership->token.ballot.initiator));
-    core->membership->token_at = (struct spotnik_id){ 0 };
-    if (!core->membership->gather.on)
-        evidence_learn(core, &core->membership->token);
-    token_sign(core);
-    if (core->membership->gather.on && tree_missed(core))
+    SPOTNIK_ASSERT(is_self(core, core->membership->prepare.ballot.initiator));
+    core->membership->prepare_at = (struct spotnik_id){ 0 };
+    if (!core->membership->tree.on)
+        evidence_learn(core, &core->membership->prepare);
+    prepare_sign(core);
+    if (core->membership->tree.on && tree_missed(core))
         return;
     core->status.reconciled_ns = core->now_ns;
     if (!may_decide(core)) {
@@ -393,9 +396,9 @@ void token_returned(struct spotnik_core *core)
             become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
         return;
     }
-    if (!core->membership->token.accepted_ballot.round
-        && core->membership->token.ledger_step
-               != spotnik_proposal_settled(&core->membership->token)) {
+    if (!core->membership->prepare.accepted_ballot.round
+        && core->membership->prepare.ledger_step
+               != spotnik_proposal_settled(&core->membership->prepare)) {
         /* the member that knew the most signed it and died since: gather again, from the living */
         ballot_start(core);
         return;
@@ -404,7 +407,7 @@ void token_returned(struct spotnik_core *core)
         return;
     core->membership->enter_until_ns = SPOTNIK_NEVER;
     phase_set(core, PHASE_ACCEPT);
-    spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->token,
+    spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->prepare,
                           core->limits.members_max);
     proposal_accept(core);
 }
@@ -414,14 +417,15 @@ void token_returned(struct spotnik_core *core)
  * very joiner that wants this step. */
 bool ballot_is_outrun(const struct spotnik_core *core)
 {
-    const struct spotnik_token *token = &core->membership->token;
+    const struct spotnik_prepare *prepare = &core->membership->prepare;
 
     SPOTNIK_ASSERT(!core->membership->promised.round || core->frozen);
     if (!core->frozen || !core->membership->promised.round
-        || spotnik_ballot_compare(token->ballot, core->membership->promised) != 0)
+        || spotnik_ballot_compare(prepare->ballot, core->membership->promised) != 0)
         return false;
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (token->report[rank].promised && token->report[rank].committed > core->step.committed)
+        if (prepare->report[rank].promised
+            && prepare->report[rank].committed > core->step.committed)
             return true;
     return false;
 }

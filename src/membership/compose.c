@@ -18,7 +18,7 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial)
 {
-    SPOTNIK_ASSERT(kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE);
+    SPOTNIK_ASSERT(kind == SPOTNIK_MESSAGE_PAUSE_CHECK || kind == SPOTNIK_MESSAGE_PAUSE_ACK);
     send_message(core, peer, kind);
     core->status.messages_sent--;
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
@@ -27,14 +27,14 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
 /* Of the ballot that we have promised, and void if we promise another before it is sent. */
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     send_message(core, peer, kind);
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].ballot =
         core->membership->promised;
 }
 
 /* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a
- * peer never gets a token of an epoch it has not installed. */
+ * peer never gets a PREPARE of an epoch it has not installed. */
 void tell_view(struct spotnik_core *core, struct peer *peer)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || !peer->linked || peer->told_epoch >= core->view.epoch)
@@ -51,8 +51,8 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     core->outgoing = (struct spotnik_message){ .kind = kind,
                                                .epoch = core->view.epoch,
                                                .committed = core->step.committed };
-    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE)
-        core->outgoing.token = &core->membership->token;
+    if (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_PROMISE)
+        core->outgoing.prepare = &core->membership->prepare;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
         core->outgoing.proposal = &core->membership->accepted;
     else if (kind == SPOTNIK_MESSAGE_RESTART)
@@ -67,7 +67,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
         core->outgoing.ballot = core->membership->promised;
     if (kind == SPOTNIK_MESSAGE_ASK)
-        core->outgoing.ended = core->membership->gather.ended;
+        core->outgoing.ended = core->membership->tree.ended;
     return &core->outgoing;
 }
 
@@ -76,8 +76,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
-    bool pass =
-        slot->message == SPOTNIK_MESSAGE_RECONCILE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
+    bool pass = slot->message == SPOTNIK_MESSAGE_PREPARE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
     bool outbid = slot->ballot.round != 0
                   && spotnik_ballot_compare(slot->ballot, core->membership->promised) != 0;
     return outbid || (pass && slot->epoch != core->view.epoch);
@@ -92,7 +91,7 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
 
     if (!peer)
         return false;
-    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE)
+    if (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_PROMISE)
         return core->view.size > core->limits.brief_members;
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
         return core->membership->accepted.brief.run_count > 0;

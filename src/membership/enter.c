@@ -168,11 +168,11 @@ static uint64_t steps_behind(const struct spotnik_core *core, const struct joine
 }
 
 /* NULL: it need not rest and never had to. */
-static struct resting *resting_find(struct spotnik_core *core, struct spotnik_id id)
+static struct joiner_backoff *joiner_backoff_find(struct spotnik_core *core, struct spotnik_id id)
 {
-    for (uint32_t i = 0; i < RESTING_MAX; i++)
-        if (spotnik_id_equal(core->membership->resting[i].id, id))
-            return &core->membership->resting[i];
+    for (uint32_t i = 0; i < JOINER_BACKOFF_MAX; i++)
+        if (spotnik_id_equal(core->membership->joiner_backoff[i].id, id))
+            return &core->membership->joiner_backoff[i];
     return NULL;
 }
 
@@ -194,7 +194,7 @@ static bool too_far(const struct spotnik_core *core, uint64_t behind)
            && behind > core->limits.silence_ceiling_ns / (step_takes_ns(core) + 1);
 }
 
-/* A joiner two steps behind will be near enough when the token has gone round, or when it has
+/* A joiner two steps behind will be near enough when PREPARE has gone round, or when it has
  * replayed the rest: everybody waits for it. The same is done for one that comes no nearer, and for
  * one that we have waited for in vain: the next sponsor that it asks has not seen yet that it comes
  * no nearer, and would make the same short try for ever. Any other that looks further behind may
@@ -202,19 +202,21 @@ static bool too_far(const struct spotnik_core *core, uint64_t behind)
  * with enter_wait_ns to make up for the rest. */
 static bool worth_a_try(struct spotnik_core *core, const struct joiner *joiner)
 {
-    const struct resting *resting = resting_find(core, joiner->enter.member.id);
+    const struct joiner_backoff *joiner_backoff =
+        joiner_backoff_find(core, joiner->enter.member.id);
     uint64_t behind = steps_behind(core, joiner);
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(!core->frozen);
-    core->membership->patience_until_ns = 0;
-    if ((resting && core->now_ns < resting->until_ns) || too_far(core, behind))
+    core->membership->joiner_deadline_ns = 0;
+    if ((joiner_backoff && core->now_ns < joiner_backoff->until_ns) || too_far(core, behind))
         return false;
-    if (behind <= ENTER_NEAR || resting || stalled(core, joiner)) {
+    if (behind <= ENTER_NEAR || joiner_backoff || stalled(core, joiner)) {
         uint64_t patience_ns =
             core->limits.enter_wait_ns + behind * ENTER_PATIENCE * step_takes_ns(core);
-        core->membership->patience_until_ns =
-            spotnik_time_add(core->now_ns, patience_ns << (resting ? resting->tries : 0));
+        core->membership->joiner_deadline_ns =
+            spotnik_time_add(core->now_ns,
+                             patience_ns << (joiner_backoff ? joiner_backoff->tries : 0));
         return true;
     }
     if (core->now_ns < core->membership->enter_far_ns)
@@ -248,15 +250,17 @@ bool enter_is_due(struct spotnik_core *core)
 
 static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_ns)
 {
-    struct resting *resting = resting_find(core, id);
+    struct joiner_backoff *joiner_backoff = joiner_backoff_find(core, id);
 
     SPOTNIK_ASSERT(for_ns > 0);
-    if (!resting) {
-        resting = &core->membership->resting[core->membership->resting_next++ % RESTING_MAX];
-        *resting = (struct resting){ .id = id };
+    if (!joiner_backoff) {
+        joiner_backoff =
+            &core->membership
+                 ->joiner_backoff[core->membership->joiner_backoff_next++ % JOINER_BACKOFF_MAX];
+        *joiner_backoff = (struct joiner_backoff){ .id = id };
     }
-    resting->until_ns = spotnik_time_add(core->now_ns, for_ns);
-    resting->tries += resting->tries < ENTER_TRIES;
+    joiner_backoff->until_ns = spotnik_time_add(core->now_ns, for_ns);
+    joiner_backoff->tries += joiner_backoff->tries < ENTER_TRIES;
 }
 
 /* A view without a joiner that wanted to be in it, because it could not catch up in time. It rests
@@ -264,20 +268,20 @@ static void rest(struct spotnik_core *core, struct spotnik_id id, uint64_t for_n
  * up does not delay us again and again. A view that a loss or a broken path forced upon us waited
  * for nobody: were the joiner to rest for that, a job that loses members would shut out those that
  * replace them. */
-void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+void enter_back_off(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    const struct spotnik_token *token = &core->membership->token;
+    const struct spotnik_prepare *prepare = &core->membership->prepare;
     uint64_t took_ns = core->now_ns - core->membership->frozen_ns;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->membership->frozen_ns <= core->now_ns);
     if (core->status.last_lost || core->membership->parked || took_ns < core->limits.enter_wait_ns
         || !core->membership->promised.round
-        || spotnik_ballot_compare(token->ballot, core->membership->promised) != 0)
+        || spotnik_ballot_compare(prepare->ballot, core->membership->promised) != 0)
         return;
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        if (spotnik_proposal_find(proposal, token->joiner[i].member.id) == SPOTNIK_NO_RANK)
-            rest(core, token->joiner[i].member.id, ENTER_REST * took_ns);
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        if (spotnik_proposal_find(proposal, prepare->joiner[i].member.id) == SPOTNIK_NO_RANK)
+            rest(core, prepare->joiner[i].member.id, ENTER_REST * took_ns);
 }
 
 static struct joiner *find(struct spotnik_core *core, struct spotnik_id id)
@@ -325,17 +329,17 @@ bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter
     return true;
 }
 
-static void drop_from_token(struct spotnik_token *token, struct spotnik_id id)
+static void drop_from_prepare(struct spotnik_prepare *prepare, struct spotnik_id id)
 {
-    SPOTNIK_ASSERT(token->joiner_count <= SPOTNIK_JOINERS_MAX);
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        if (spotnik_id_equal(token->joiner[i].member.id, id)) {
-            token->joiner[i] = token->joiner[--token->joiner_count];
+    SPOTNIK_ASSERT(prepare->joiner_count <= SPOTNIK_JOINERS_MAX);
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        if (spotnik_id_equal(prepare->joiner[i].member.id, id)) {
+            prepare->joiner[i] = prepare->joiner[--prepare->joiner_count];
             return;
         }
 }
 
-/* It is in, or gone: also from the token of a ballot that is waiting for it, or a dead joiner would
+/* It is in, or gone: also from PREPARE of a ballot that is waiting for it, or a dead joiner would
  * be let in; and nobody waits for it any more. */
 void enter_forget(struct spotnik_core *core, struct spotnik_id id)
 {
@@ -345,6 +349,6 @@ void enter_forget(struct spotnik_core *core, struct spotnik_id id)
         *joiner = core->membership->joiner[--core->membership->joiner_count];
     if (core->membership->phase != PHASE_JOINER)
         return;
-    drop_from_token(&core->membership->token, id);
+    drop_from_prepare(&core->membership->prepare, id);
     core->membership->enter_until_ns = core->now_ns;
 }

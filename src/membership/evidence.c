@@ -11,7 +11,7 @@
 static bool out(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_out(core->membership->book[rank].evidence);
+    return spotnik_evidence_out(core->membership->evidence_table[rank].evidence);
 }
 
 void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence)
@@ -20,22 +20,22 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     SPOTNIK_ASSERT(rank < core->view.size);
     if (rank == core->rank)
         return;
-    struct known *known = &core->membership->book[rank];
+    struct known *known = &core->membership->evidence_table[rank];
     uint8_t merged = spotnik_evidence_merge(known->evidence, (uint8_t)evidence);
     if (merged == known->evidence)
         return;
     known->evidence = merged;
     core->membership->covered[rank] = false;
     /* a loss is no time to wait for joiners */
-    core->membership->patience_until_ns = core->membership->enter_limit_ns = core->now_ns;
+    core->membership->joiner_deadline_ns = core->membership->enter_limit_ns = core->now_ns;
     if (!core->membership->suspected_ns)
         core->membership->suspected_ns = core->now_ns;
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)
-        /* never taken back, so a ballot must come: its token would wait at every hop for a member
+        /* never taken back, so a ballot must come: its PREPARE would wait at every hop for a member
          * busy with data */
         freeze(core);
-    /* a token that comes round by this may decide, and the next view may be one without us */
-    token_reroute(core, core->view.entry[rank].member.id);
+    /* a PREPARE that comes round by this may decide, and the next view may be one without us */
+    prepare_reroute(core, core->view.entry[rank].member.id);
     if (core->role == SPOTNIK_ROLE_MEMBER)
         evidence_schedule(core);
 }
@@ -68,13 +68,13 @@ static uint64_t patience(const struct spotnik_core *core, uint32_t lost)
     uint32_t order = witness_order(core, lost), heads = core->view.size / core->limits.warm_count;
 
     SPOTNIK_ASSERT(core->limits.warm_count >= 1);
-    if (gather_is_used(core) && order > 1)
+    if (tree_prepare_is_used(core) && order > 1)
         for (; heads > 0; heads /= 2)
             order++;
     return order * core->limits.stagger_ns;
 }
 
-/* Look at everything that no token in flight is known to carry. */
+/* Look at everything that no PREPARE in flight is known to carry. */
 void evidence_schedule(struct spotnik_core *core)
 {
     uint64_t at_ns = SPOTNIK_NEVER;
@@ -118,22 +118,22 @@ static void learn_silence(struct spotnik_core *core, uint32_t rank,
     }
 }
 
-/* Facts found in somebody's token that stay true whatever becomes of its ballot: deaths, to go
+/* Facts found in somebody's PREPARE that stay true whatever becomes of its ballot: deaths, to go
  * round them, and leaves; and silences, for a while. What another witnessed is never kept as our
  * own evidence. */
-void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token)
+void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *prepare)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(token->report_count == core->view.size);
+    SPOTNIK_ASSERT(prepare->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        const struct spotnik_report *told = &token->report[rank];
-        struct known *known = &core->membership->book[rank];
+        const struct spotnik_report *told = &prepare->report[rank];
+        struct known *known = &core->membership->evidence_table[rank];
         if (told->leaving)
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            core->membership->rumoured[rank] = true;
+            core->membership->suspected_by_peer[rank] = true;
         if (rank != core->rank)
-            learn_silence(core, rank, told, token->ballot.initiator);
+            learn_silence(core, rank, told, prepare->ballot.initiator);
     }
 }
 
@@ -184,7 +184,7 @@ static bool suspects_any(const struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_NONE)
+        if (core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_NONE)
             return true;
     return false;
 }
@@ -203,9 +203,10 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
     rank = peer_rank(core, peer);
     if (rank != SPOTNIK_NO_RANK && core->membership->quiet_any)
         core->membership->quiet_until_ns[rank] = 0;
-    if (rank == SPOTNIK_NO_RANK || core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+    if (rank == SPOTNIK_NO_RANK
+        || core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
         return;
-    core->membership->book[rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    core->membership->evidence_table[rank].evidence = SPOTNIK_EVIDENCE_NONE;
     if (!suspects_any(core))
         core->membership->suspected_ns = 0;
     /* frozen for its sake, and no ballot has come yet */
@@ -213,7 +214,7 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer)
         ballot_start(core);
     else
         evidence_schedule(core);
-    gather_go(core); /* it is not out any more, and is asked after all */
+    tree_prepare_go(core); /* it is not out any more, and is asked after all */
 }
 
 /* A step was committed: the view is well. */

@@ -16,15 +16,15 @@ void become(struct spotnik_core *core, enum spotnik_role role)
         queue_action(core, SPOTNIK_ACTION_LEFT);
 }
 
-/* Why a member is lost, as far as we know ourselves or the last token has said. */
+/* Why a member is lost, as far as we know ourselves or the last PREPARE has said. */
 static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 {
-    bool told = core->membership->token.ballot.round != 0
-                && core->membership->token.report_count == core->view.size;
+    bool told = core->membership->prepare.ballot.round != 0
+                && core->membership->prepare.report_count == core->view.size;
 
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_merge(core->membership->book[rank].evidence,
-                                  told ? core->membership->token.report[rank].evidence
+    return spotnik_evidence_merge(core->membership->evidence_table[rank].evidence,
+                                  told ? core->membership->prepare.report[rank].evidence
                                        : SPOTNIK_EVIDENCE_NONE);
 }
 
@@ -41,7 +41,8 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
         if (cut) {
             lost++;
             silent++;
-        } else if (!stays && (core->membership->book[rank].leaving || at != SPOTNIK_NO_RANK))
+        } else if (!stays
+                   && (core->membership->evidence_table[rank].leaving || at != SPOTNIK_NO_RANK))
             left++;
         else if (!stays) {
             uint8_t cause = cause_of(core, rank);
@@ -66,9 +67,9 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
  * anew. */
 static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    /* the token of the old epoch is void: its array is free */
-    struct spotnik_report *carried = core->membership->token.report;
-    struct known *book = core->membership->book;
+    /* PREPARE of the old epoch is void: its array is free */
+    struct spotnik_report *carried = core->membership->prepare.report;
+    struct known *evidence_table = core->membership->evidence_table;
     uint32_t size = 0, near = 0;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
@@ -78,11 +79,12 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
             continue;
         uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
         near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
-        bool stays = rank != SPOTNIK_NO_RANK && book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED;
-        carried[size++].evidence = stays ? book[rank].evidence : SPOTNIK_EVIDENCE_NONE;
+        bool stays =
+            rank != SPOTNIK_NO_RANK && evidence_table[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED;
+        carried[size++].evidence = stays ? evidence_table[rank].evidence : SPOTNIK_EVIDENCE_NONE;
     }
     for (uint32_t i = 0; i < size; i++)
-        book[i] = (struct known){ .evidence = carried[i].evidence };
+        evidence_table[i] = (struct known){ .evidence = carried[i].evidence };
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -109,8 +111,8 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
         uint32_t rank = rank_to_be(proposal, peer->member.id);
         if (rank == SPOTNIK_NO_RANK)
             continue;
-        core->membership->book[rank].evidence =
-            spotnik_evidence_merge(core->membership->book[rank].evidence,
+        core->membership->evidence_table[rank].evidence =
+            spotnik_evidence_merge(core->membership->evidence_table[rank].evidence,
                                    (uint8_t)evidence_of_end(peer, proposal->epoch));
     }
 }
@@ -138,15 +140,15 @@ static void forget_decision(struct spotnik_core *core)
     core->membership->retries = 0;
     core->membership->initiate_ns = core->membership->retry_ns = core->membership->enter_until_ns =
         core->membership->enter_limit_ns = SPOTNIK_NEVER;
-    core->membership->patience_until_ns = 0;
-    gather_end(core);
-    core->membership->gather.missed = false;
+    core->membership->joiner_deadline_ns = 0;
+    tree_prepare_end(core);
+    core->membership->tree.missed = false;
     memset(core->membership->hop, 0, sizeof(core->membership->hop));
-    core->membership->token_at = (struct spotnik_id){ 0 };
+    core->membership->prepare_at = (struct spotnik_id){ 0 };
     memset(core->membership->covered, 0,
            core->limits.members_max * sizeof(*core->membership->covered));
-    memset(core->membership->rumoured, 0,
-           core->limits.members_max * sizeof(*core->membership->rumoured));
+    memset(core->membership->suspected_by_peer, 0,
+           core->limits.members_max * sizeof(*core->membership->suspected_by_peer));
     forget_quiet(core);
     memset(core->membership->fenced, 0,
            core->limits.members_max * sizeof(*core->membership->fenced));
@@ -184,11 +186,11 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
     spotnik_proposal_copy(&core->chosen, proposal);
     view_settle(core);
     if (left) {
-        memset(core->membership->book, 0,
-               core->limits.members_max * sizeof(*core->membership->book));
-        memset(core->membership->rumoured, 0,
-               core->limits.members_max * sizeof(*core->membership->rumoured));
-        restart_spread(core);
+        memset(core->membership->evidence_table, 0,
+               core->limits.members_max * sizeof(*core->membership->evidence_table));
+        memset(core->membership->suspected_by_peer, 0,
+               core->limits.members_max * sizeof(*core->membership->suspected_by_peer));
+        restart_broadcast(core);
     }
     become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
 }
@@ -234,7 +236,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-    bool ends_doubt = doubt_ends_with(core, proposal);
+    bool ends_pause = pause_check_ends_with(core, proposal);
 
     SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
     if (!stays || !fits(core, proposal, at)) {
@@ -245,11 +247,11 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
                 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
-        enter_rest(core, proposal);
+        enter_back_off(core, proposal);
         carry_book(core, proposal);
     } else {
-        memset(core->membership->book, 0,
-               core->limits.members_max * sizeof(*core->membership->book));
+        memset(core->membership->evidence_table, 0,
+               core->limits.members_max * sizeof(*core->membership->evidence_table));
     }
     carry_ends(core, proposal);
     role_set(core, SPOTNIK_ROLE_MEMBER);
@@ -269,10 +271,10 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     for (uint32_t i = 0; i < core->view.size; i++)
         enter_forget(core, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
-    restart_spread(core);
+    restart_broadcast(core);
     peers_after_view(core);
     flat_take_late(core);
-    doubt_view(core, ends_doubt);
+    pause_check_view(core, ends_pause);
     step_restart(core);
     step_try_begin(core);
     evidence_schedule(core);

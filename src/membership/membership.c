@@ -12,19 +12,19 @@ struct membership *membership_lay_out(struct carver *carver, uint32_t members, u
                                *membership = real ? real : &scratch;
 
     membership->peer_max = entries;
-    membership->accepted.entry_max = membership->token.accepted.entry_max = entries;
+    membership->accepted.entry_max = membership->prepare.accepted.entry_max = entries;
     membership->accepted.entry = carve(carver, entries * sizeof(*membership->accepted.entry));
-    membership->token.accepted.entry = carve(carver, entries * sizeof(*membership->accepted.entry));
-    membership->token.report = carve(carver, members * sizeof(*membership->token.report));
-    membership->book = carve(carver, members * sizeof(*membership->book));
-    membership->doubt.answer = carve(carver, members * sizeof(*membership->doubt.answer));
+    membership->prepare.accepted.entry =
+        carve(carver, entries * sizeof(*membership->accepted.entry));
+    membership->prepare.report = carve(carver, members * sizeof(*membership->prepare.report));
+    membership->evidence_table = carve(carver, members * sizeof(*membership->evidence_table));
+    membership->pause.answer = carve(carver, members * sizeof(*membership->pause.answer));
     membership->covered = carve(carver, members * sizeof(*membership->covered));
-    membership->rumoured = carve(carver, members * sizeof(*membership->rumoured));
+    membership->suspected_by_peer = carve(carver, members * sizeof(*membership->suspected_by_peer));
     membership->quiet_until_ns = carve(carver, members * sizeof(*membership->quiet_until_ns));
     membership->quiet_by = carve(carver, members * sizeof(*membership->quiet_by));
-    membership->gather.sent = carve(carver, (members + 63) / 64 * sizeof(*membership->gather.sent));
-    membership->gather.heard =
-        carve(carver, (members + 63) / 64 * sizeof(*membership->gather.heard));
+    membership->tree.sent = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.sent));
+    membership->tree.heard = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.heard));
     membership->fenced = carve(carver, members * sizeof(*membership->fenced));
     membership->peer = carve(carver, membership->peer_max * sizeof(*membership->peer));
     return real;
@@ -37,7 +37,7 @@ void membership_init(struct spotnik_core *core)
     membership->initiate_ns = membership->retry_ns = membership->enter_until_ns =
         membership->enter_limit_ns = SPOTNIK_NEVER;
     membership->leave_ns = membership->enter_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
-    membership->doubt.until_ns = SPOTNIK_NEVER;
+    membership->pause.until_ns = SPOTNIK_NEVER;
 }
 
 uint64_t membership_deadline(const struct spotnik_core *core)
@@ -46,7 +46,7 @@ uint64_t membership_deadline(const struct spotnik_core *core)
     uint64_t due = spotnik_time_min(membership->initiate_ns, membership->retry_ns);
 
     due = spotnik_time_min(due, spotnik_time_min(membership->enter_until_ns, membership->leave_ns));
-    due = spotnik_time_min(due, membership->doubt.until_ns);
+    due = spotnik_time_min(due, membership->pause.until_ns);
     return spotnik_time_min(due, spotnik_time_min(membership->enter_ns, membership->heartbeat_ns));
 }
 
@@ -58,7 +58,7 @@ bool membership_is_parked(const struct spotnik_core *core)
 void membership_before(struct spotnik_core *core)
 {
     if (core->now_ns > core->membership->heartbeat_ns)
-        doubt_if_late(core);
+        pause_check_if_late(core);
 }
 
 bool membership_take(struct spotnik_core *core, const struct spotnik_event *event)
@@ -104,7 +104,7 @@ bool membership_take(struct spotnik_core *core, const struct spotnik_event *even
         on_witness(core, &event->witness);
         return true;
     case SPOTNIK_EVENT_WOKEN:
-        doubt_begin(core);
+        pause_check_begin(core);
         return true;
     case SPOTNIK_EVENT_LEAVE:
         on_leave(core);
@@ -127,8 +127,8 @@ static bool may_change_who_is_in(enum spotnik_event_kind kind)
 
 void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind)
 {
-    if (core->membership->doubt.ask_due)
-        doubt_ask_all(core);
+    if (core->membership->pause.ask_due)
+        pause_check_ask_all(core);
     if (may_change_who_is_in(kind))
         invariants_check(core);
 }

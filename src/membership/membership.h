@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Membership: who is in. Membership, ballots, evidence, doubt, joining and leaving. Private to this
- * folder; all-reduce and the core ask by core/meet.h. */
+/* Membership: who is in. Membership, ballots, evidence, pause checks, joining and leaving. Private
+ * to this folder; all-reduce and the core ask by core/meet.h. */
 #ifndef SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
 #define SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
 
@@ -77,37 +77,37 @@ struct joiner {
 };
 
 /* View changes waited for it in vain: it is not tried again before, and then with more patience. */
-struct resting {
+struct joiner_backoff {
     struct spotnik_id id;
     uint64_t until_ns;
     uint32_t tries;
 };
 
-#define RESTING_MAX 16
+#define JOINER_BACKOFF_MAX 16
 
 /* What the initiator of the promised ballot is waiting for. */
 enum phase {
-    PHASE_NONE,      /* not the initiator */
-    PHASE_RECONCILE, /* the token is on its way round */
-    PHASE_JOINER,    /* it came round; a joiner is a step behind and given a moment */
-    PHASE_ACCEPT,    /* the proposal is on its way round */
-    PHASE_WITNESS,   /* it came round with half of the view, and the witness is asked for */
-    PHASE_PARKED,    /* no quorum: retry later */
+    PHASE_NONE,    /* not the initiator */
+    PHASE_PREPARE, /* PREPARE is on its way round */
+    PHASE_JOINER,  /* it came round; a joiner is a step behind and given a moment */
+    PHASE_ACCEPT,  /* the proposal is on its way round */
+    PHASE_WITNESS, /* it came round with half of the view, and the witness is asked for */
+    PHASE_PARKED,  /* no quorum: retry later */
 };
 
-enum pass { PASS_RECONCILE, PASS_ACCEPT, PASS_COUNT };
+enum pass { PASS_PREPARE, PASS_ACCEPT, PASS_COUNT };
 
-/* The shape of a tree of members: see places.c. */
-#define PLACES_BELOW 4
-struct places {
+/* The shape of a tree of members: see tree_layout.c. */
+#define TREE_CHILDREN_MAX 4
+struct tree_layout {
     uint32_t count, block;
     bool forked; /* heads of blocks are a tree, too; else a chain */
 };
 
 #define ASKERS_MAX 4
 
-/* The promised ballot, if it goes by a tree: gather.c, and then collect.c. */
-struct spotnik_gather {
+/* The promised ballot, if it goes by a tree: tree_prepare.c, and then tree_accept.c. */
+struct spotnik_tree_prepare {
     bool on;         /* it does */
     bool answered;   /* all below us have promised, or have ended, and whoever asked was told */
     bool accepted;   /* so have all voters below us accepted */
@@ -122,22 +122,22 @@ struct spotnik_gather {
 };
 
 struct membership {
-    struct known *book; /* per rank */
-    /* per rank: its evidence was in the last token we passed on */
+    struct known *evidence_table; /* per rank */
+    /* per rank: its evidence was in the last PREPARE we passed on */
     bool *covered;
-    bool *rumoured; /* per rank: others told us it is dead; passes go round it */
-    /* per rank: another's token called it silent; RECONCILE goes round it until then, */
+    bool *suspected_by_peer; /* per rank: others told us it is dead; passes go round it */
+    /* per rank: another's PREPARE called it silent; PREPARE goes round it until then, */
     uint64_t *quiet_until_ns;
-    /* or until a token of the same initiator does not say so any more */
+    /* or until a PREPARE of the same initiator does not say so any more */
     struct spotnik_id *quiet_by;
     bool quiet_any; /* one of these was ever set: else nobody touches their pages */
     struct spotnik_witness {
         uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
         uint64_t named_epoch; /* it names us for this one; 0: for none */
     } witness;
-    /* the member that got the token of the promised ballot from us; none: not sent yet */
-    struct spotnik_id token_at;
-    struct spotnik_gather gather;
+    /* the member that got PREPARE of the promised ballot from us; none: not sent yet */
+    struct spotnik_id prepare_at;
+    struct spotnik_tree_prepare tree;
     bool *fenced; /* per rank: we voted in a ballot in which it did not */
     bool parked;
     bool leaving;
@@ -148,17 +148,17 @@ struct membership {
     uint64_t suspected_ns;
     uint64_t frozen_ns; /* since when we are */
     uint64_t round_seen;
-    struct spotnik_token token;        /* the last one passed on, or being gathered */
+    struct spotnik_prepare prepare;    /* the last one passed on, or being gathered */
     struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
     struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
     uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
     uint32_t retries, leave_tries;
     struct joiner joiner[SPOTNIK_JOINERS_MAX];
     uint32_t joiner_count;
-    struct resting resting[RESTING_MAX];
-    uint32_t resting_next;
+    struct joiner_backoff joiner_backoff[JOINER_BACKOFF_MAX];
+    uint32_t joiner_backoff_next;
     /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
-    uint64_t patience_until_ns;
+    uint64_t joiner_deadline_ns;
     uint64_t enter_limit_ns; /* when the wait of this epoch ends; NEVER: it has not begun */
     bool enter_wanted;
     /* joiner: the sponsor that the driver named last; it need not stand in the view as we last
@@ -172,16 +172,16 @@ struct membership {
     uint64_t enter_far_ns;   /* sponsor: no view change for a far joiner before */
     /* the step whose state was copied when joining: its result was never here */
     uint64_t copied_step;
-    struct spotnik_doubt {
+    struct spotnik_pause {
         bool on; /* nothing is committed */
         bool ask_due;
         uint64_t serial;               /* of what we ask; only answers to the latest count */
         uint64_t since_ns;             /* we were last late then, */
         uint64_t noticed_ns;           /* by the clock alone */
         uint64_t until_ns;             /* patience with answers; NEVER: none is awaited */
-        uint32_t again;                /* times late while in doubt */
-        struct spotnik_report *answer; /* per rank; promised: it has assured us */
-    } doubt;
+        uint32_t again;                /* times late while in a pause check */
+        struct spotnik_report *answer; /* per rank; promised: it has acknowledged us */
+    } pause;
     struct digests {
         struct chain chain[DIGEST_CHAINS];
         struct spotnik_divergence diverged;
@@ -204,20 +204,20 @@ void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
 void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked);
 void ballot_outbid(struct spotnik_core *core, bool parked);
-void token_clear(struct spotnik_core *core);
-void token_sign(struct spotnik_core *core);
-void token_forward(struct spotnik_core *core);
-void token_reroute(struct spotnik_core *core, struct spotnik_id failed);
-void token_returned(struct spotnik_core *core);
+void prepare_clear(struct spotnik_core *core);
+void prepare_sign(struct spotnik_core *core);
+void prepare_forward(struct spotnik_core *core);
+void prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
+void prepare_returned(struct spotnik_core *core);
 void joiner_overdue(struct spotnik_core *core);
 
-/* collect.c */
-void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
-void collect_begin(struct spotnik_core *core);
-void collect_again(struct spotnik_core *core, const struct peer *from);
-bool collect_is_on(const struct spotnik_core *core);
-bool collect_awaits(const struct spotnik_core *core, uint32_t rank);
-void collect_hear(struct spotnik_core *core, uint32_t rank);
+/* tree_accept.c */
+void tree_accept_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
+void tree_accept_begin(struct spotnik_core *core);
+void tree_accept_again(struct spotnik_core *core, const struct peer *from);
+bool tree_accept_is_on(const struct spotnik_core *core);
+bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank);
+void tree_accept_hear(struct spotnik_core *core, uint32_t rank);
 
 /* digest.c */
 void digest_view(struct spotnik_core *core);
@@ -226,17 +226,19 @@ void digest_hear(struct spotnik_core *core, struct peer *from,
                  const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
 
-/* doubt.c */
-void doubt_begin(struct spotnik_core *core);
-void doubt_if_late(struct spotnik_core *core);
-void doubt_ask_all(struct spotnik_core *core);
-void doubt_ask(struct spotnik_core *core, struct peer *peer);
-bool doubt_ends_with(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void doubt_view(struct spotnik_core *core, bool ends);
-bool doubt_is_due(struct spotnik_core *core);
-void on_doubt(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
-void on_assure(struct spotnik_core *core, const struct peer *from,
-               const struct spotnik_message *message);
+/* pause_check.c */
+void pause_check_begin(struct spotnik_core *core);
+void pause_check_if_late(struct spotnik_core *core);
+void pause_check_ask_all(struct spotnik_core *core);
+void pause_check_ask(struct spotnik_core *core, struct peer *peer);
+bool pause_check_ends_with(const struct spotnik_core *core,
+                           const struct spotnik_proposal *proposal);
+void pause_check_view(struct spotnik_core *core, bool ends);
+bool pause_check_is_due(struct spotnik_core *core);
+void on_pause_check(struct spotnik_core *core, struct peer *from,
+                    const struct spotnik_message *message);
+void on_pause_ack(struct spotnik_core *core, const struct peer *from,
+                  const struct spotnik_message *message);
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);
@@ -244,7 +246,7 @@ void enter_hear(struct spotnik_core *core, const struct peer *from);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_expire(struct spotnik_core *core);
 void enter_forget(struct spotnik_core *core, struct spotnik_id id);
-void enter_rest(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+void enter_back_off(struct spotnik_core *core, const struct spotnik_proposal *proposal);
 bool enter_is_due(struct spotnik_core *core);
 bool enter_is_heard(const struct spotnik_core *core, struct spotnik_id id);
 bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter);
@@ -254,27 +256,28 @@ void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *spon
 void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence);
 void evidence_hear(struct spotnik_core *core, struct peer *peer);
 void evidence_schedule(struct spotnik_core *core);
-void evidence_learn(struct spotnik_core *core, const struct spotnik_token *token);
+void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *prepare);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
 bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
 enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 
-/* gather.c */
-void gather_clear(struct spotnik_core *core);
-void gather_end(struct spotnik_core *core);
-bool gather_is_used(const struct spotnik_core *core);
-bool gather_is_due(struct spotnik_core *core);
-uint32_t gather_place(const struct spotnik_core *core, uint32_t rank);
-uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW]);
-void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
-void gather_go(struct spotnik_core *core);
-void gather_begin(struct spotnik_core *core, uint32_t origin);
-void gather_tell_ended(struct spotnik_core *core);
-void gather_asked_by(struct spotnik_core *core, struct spotnik_id id);
-void gather_reroute(struct spotnik_core *core, struct spotnik_id failed);
-void gather_flush(struct spotnik_core *core, struct peer *peer);
-bool gather_seeks(const struct spotnik_core *core, const struct peer *peer);
-bool gather_has_missed(const struct spotnik_core *core);
+/* tree_prepare.c */
+void tree_prepare_clear(struct spotnik_core *core);
+void tree_prepare_end(struct spotnik_core *core);
+bool tree_prepare_is_used(const struct spotnik_core *core);
+bool tree_prepare_is_due(struct spotnik_core *core);
+uint32_t tree_prepare_place(const struct spotnik_core *core, uint32_t rank);
+uint32_t tree_prepare_below(const struct spotnik_core *core, uint32_t rank,
+                            uint32_t below[TREE_CHILDREN_MAX]);
+void tree_prepare_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
+void tree_prepare_go(struct spotnik_core *core);
+void tree_prepare_begin(struct spotnik_core *core, uint32_t origin);
+void tree_prepare_tell_ended(struct spotnik_core *core);
+void tree_prepare_asked_by(struct spotnik_core *core, struct spotnik_id id);
+void tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
+void tree_prepare_flush(struct spotnik_core *core, struct peer *peer);
+bool tree_prepare_seeks(const struct spotnik_core *core, const struct peer *peer);
+bool tree_prepare_has_missed(const struct spotnik_core *core);
 
 /* install.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
@@ -291,7 +294,7 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
 /* on_enter.c */
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 
-/* on_gather.c */
+/* on_tree.c */
 void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_promise(struct spotnik_core *core, const struct peer *from,
                 const struct spotnik_message *message);
@@ -315,9 +318,9 @@ void on_mismatch(struct spotnik_core *core, const struct peer *from,
                  const struct spotnik_message *message);
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 
-/* on_reconcile.c */
-void on_reconcile(struct spotnik_core *core, struct peer *from,
-                  const struct spotnik_message *message);
+/* on_prepare.c */
+void on_prepare(struct spotnik_core *core, struct peer *from,
+                const struct spotnik_message *message);
 
 /* on_restart.c */
 void on_restart(struct spotnik_core *core, struct peer *from,
@@ -343,9 +346,10 @@ void path_note(struct spotnik_core *core, const struct spotnik_member *from,
 uint64_t path_sign(const struct spotnik_core *core);
 void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
-/* places.c */
-uint32_t places_below(const struct places *places, uint32_t place, uint32_t below[PLACES_BELOW]);
-uint32_t places_above(const struct places *places, uint32_t place);
+/* tree_layout.c */
+uint32_t tree_layout_below(const struct tree_layout *tree_layout, uint32_t place,
+                           uint32_t below[TREE_CHILDREN_MAX]);
+uint32_t tree_layout_above(const struct tree_layout *tree_layout, uint32_t place);
 
 /* peer.c */
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
@@ -369,8 +373,8 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void tell_view(struct spotnik_core *core, struct peer *peer);
 
-/* spread.c */
-void restart_spread(struct spotnik_core *core);
+/* install_broadcast.c */
+void restart_broadcast(struct spotnik_core *core);
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
 /* witness.c */

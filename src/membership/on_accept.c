@@ -22,27 +22,27 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
         || spotnik_founding_differs(&core->view.founding, &proposal->founding)
         || peer_rank(core, from) == SPOTNIK_NO_RANK)
         return;
-    peer_activate(core, from); /* as with RECONCILE: it listens for us now */
+    peer_activate(core, from); /* as with PREPARE: it listens for us now */
     /* Exactly the ballot we promised: a voter has promised by definition, and a lower one is
      * outbid. */
     if (spotnik_ballot_compare(proposal->ballot, core->membership->promised) != 0)
         return;
     if (is_self(core, proposal->ballot.initiator)) {
-        if (core->membership->phase != PHASE_ACCEPT || core->membership->gather.on)
+        if (core->membership->phase != PHASE_ACCEPT || core->membership->tree.on)
             return; /* by a tree it never comes back, but ACCEPTED does */
         core->status.accepted_ns = core->now_ns;
         view_install(core, &core->membership->accepted);
         return;
     }
-    if (collect_is_on(core)) {
-        collect_again(core, from);
+    if (tree_accept_is_on(core)) {
+        tree_accept_again(core, from);
         return;
     }
     core->status.reconciled_ns = core->now_ns;
     peer_activate(core, from);
-    core->membership->gather.teller = from->member.id;
-    if (core->membership->gather.on)
-        collect_keep(core, message->proposal);
+    core->membership->tree.teller = from->member.id;
+    if (core->membership->tree.on)
+        tree_accept_keep(core, message->proposal);
     else
         spotnik_proposal_copy(&core->membership->accepted, proposal);
     arm_retry(core, 4 * core->limits.retry_ns);

@@ -43,7 +43,7 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         enter_start(core);
         return;
     }
-    token_returned(core);
+    prepare_returned(core);
     if (core->membership->phase == PHASE_JOINER)
         send_message(core, from, SPOTNIK_MESSAGE_HEARTBEAT); /* see enter_hear() */
 }

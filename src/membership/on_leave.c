@@ -11,10 +11,10 @@ void on_leave(struct spotnik_core *core)
     }
     core->membership->leaving = true;
     step_ask_no_more(core);
-    core->membership->book[core->rank].leaving = 1;
+    core->membership->evidence_table[core->rank].leaving = 1;
     if (!core->frozen)
         ballot_start(core);
     else
-        /* the token under way may have passed us: ask as soon as it is done */
+        /* PREPARE under way may have passed us: ask as soon as it is done */
         core->membership->leave_ns = core->now_ns;
 }

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "membership/membership.h"
 
-/* Before anything else on a new link: hearing from it may start a ballot, whose token must not
+/* Before anything else on a new link: hearing from it may start a ballot, whose PREPARE must not
  * overtake this. */
 static void say_fenced(struct spotnik_core *core, struct peer *peer)
 {
@@ -40,10 +40,10 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_member *member)
     }
     /* tells our epoch: a peer that is behind gets the view */
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
-    if (!core->membership->doubt.ask_due)
-        doubt_ask(core, peer);
+    if (!core->membership->pause.ask_due)
+        pause_check_ask(core, peer);
     pass_flush(core, peer);
-    if (!gather_seeks(core, peer))
+    if (!tree_prepare_seeks(core, peer))
         peer_unseek(peer); /* it was to be told of a view, as it will be if it is behind */
 }
 
@@ -82,7 +82,7 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
             enter_next_sponsor(core);
         return;
     }
-    if (!spotnik_evidence_out(core->membership->book[rank].evidence))
+    if (!spotnik_evidence_out(core->membership->evidence_table[rank].evidence))
         freeze(core);
     evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
 }

@@ -7,7 +7,7 @@
 static void on_first_word(struct spotnik_core *core, struct peer *from)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
-        gather_flush(core, from);
+        tree_prepare_flush(core, from);
     peer_unseek(from);
 }
 
@@ -34,8 +34,8 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
         digest_hear(core, from, message);
         enter_hear(core, from);
         break;
-    case SPOTNIK_MESSAGE_RECONCILE:
-        on_reconcile(core, from, message);
+    case SPOTNIK_MESSAGE_PREPARE:
+        on_prepare(core, from, message);
         break;
     case SPOTNIK_MESSAGE_ACCEPT:
         on_accept(core, from, message);
@@ -55,11 +55,11 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
     case SPOTNIK_MESSAGE_MISMATCH:
         on_mismatch(core, from, message);
         break;
-    case SPOTNIK_MESSAGE_DOUBT:
-        on_doubt(core, from, message);
+    case SPOTNIK_MESSAGE_PAUSE_CHECK:
+        on_pause_check(core, from, message);
         break;
-    case SPOTNIK_MESSAGE_ASSURE:
-        on_assure(core, from, message);
+    case SPOTNIK_MESSAGE_PAUSE_ACK:
+        on_pause_ack(core, from, message);
         break;
     case SPOTNIK_MESSAGE_ASK:
         on_ask(core, from, message);

@@ -90,7 +90,8 @@ static bool accuse_one(struct spotnik_core *core)
         if (!peer->used || !peer->active || !silent(core, peer))
             continue;
         uint32_t rank = peer_rank(core, peer);
-        if (rank == SPOTNIK_NO_RANK || spotnik_evidence_out(core->membership->book[rank].evidence))
+        if (rank == SPOTNIK_NO_RANK
+            || spotnik_evidence_out(core->membership->evidence_table[rank].evidence))
             continue;
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
         return core->role == SPOTNIK_ROLE_MEMBER;
@@ -124,7 +125,7 @@ static void tick_leave(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->membership->leave_ns =
         core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
-    core->membership->book[core->rank].leaving = 1;
+    core->membership->evidence_table[core->rank].leaving = 1;
     if (!core->frozen)
         ballot_start(core);
 }
@@ -150,7 +151,7 @@ static void tick_member(struct spotnik_core *core)
         core->membership->retries += core->membership->phase != PHASE_JOINER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && doubt_is_due(core))
+    if (core->role == SPOTNIK_ROLE_MEMBER && pause_check_is_due(core))
         ballot_start(core);
     if (is_due(core, core->membership->leave_ns))
         tick_leave(core);

@@ -11,7 +11,7 @@ void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *a
     if (answer->named)
         core->membership->witness.named_epoch = answer->epoch;
     if (core->membership->phase == PHASE_WITNESS && answer->named)
-        token_returned(core);
+        prepare_returned(core);
     else if (core->membership->phase == PHASE_WITNESS)
         ballot_park(core);
     else if (core->membership->phase == PHASE_PARKED && answer->named)

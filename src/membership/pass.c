@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending RECONCILE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
- * it is up. RESTART goes its own way: spread.c. */
+/* Sending PREPARE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
+ * it is up. RESTART goes its own way: install_broadcast.c. */
 #include "base/assert.h"
 #include "membership/membership.h"
 
 static const enum spotnik_message_kind message_of[PASS_COUNT] = {
-    [PASS_RECONCILE] = SPOTNIK_MESSAGE_RECONCILE,
+    [PASS_PREPARE] = SPOTNIK_MESSAGE_PREPARE,
     [PASS_ACCEPT] = SPOTNIK_MESSAGE_ACCEPT,
 };
 
@@ -15,8 +15,8 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
     SPOTNIK_ASSERT(peer->linked);
     SPOTNIK_ASSERT(core->frozen);
     core->membership->hop[pass] = (struct spotnik_id){ 0 };
-    if (pass == PASS_RECONCILE)
-        core->membership->token_at = peer->member.id;
+    if (pass == PASS_PREPARE)
+        core->membership->prepare_at = peer->member.id;
     /* a peer an epoch behind must install ours before it can promise in it */
     tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */

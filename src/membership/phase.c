@@ -8,15 +8,15 @@
 const struct phases phases_of_ballot = {
     .of = "ballot",
     .name = { "none", "reconcile", "joiner", "accept", "witness", "parked" },
-    .algorithms = { [PHASE_NONE] = TO(PHASE_NONE) | TO(PHASE_RECONCILE),
-                    [PHASE_RECONCILE] = TO(PHASE_NONE) | TO(PHASE_RECONCILE) | TO(PHASE_JOINER)
-                                        | TO(PHASE_ACCEPT) | TO(PHASE_WITNESS) | TO(PHASE_PARKED),
-                    [PHASE_JOINER] = TO(PHASE_NONE) | TO(PHASE_RECONCILE) | TO(PHASE_JOINER)
+    .algorithms = { [PHASE_NONE] = TO(PHASE_NONE) | TO(PHASE_PREPARE),
+                    [PHASE_PREPARE] = TO(PHASE_NONE) | TO(PHASE_PREPARE) | TO(PHASE_JOINER)
+                                      | TO(PHASE_ACCEPT) | TO(PHASE_WITNESS) | TO(PHASE_PARKED),
+                    [PHASE_JOINER] = TO(PHASE_NONE) | TO(PHASE_PREPARE) | TO(PHASE_JOINER)
                                      | TO(PHASE_ACCEPT) | TO(PHASE_WITNESS) | TO(PHASE_PARKED),
-                    [PHASE_ACCEPT] = TO(PHASE_NONE) | TO(PHASE_RECONCILE) | TO(PHASE_PARKED),
-                    [PHASE_WITNESS] = TO(PHASE_NONE) | TO(PHASE_RECONCILE) | TO(PHASE_JOINER)
+                    [PHASE_ACCEPT] = TO(PHASE_NONE) | TO(PHASE_PREPARE) | TO(PHASE_PARKED),
+                    [PHASE_WITNESS] = TO(PHASE_NONE) | TO(PHASE_PREPARE) | TO(PHASE_JOINER)
                                       | TO(PHASE_ACCEPT) | TO(PHASE_PARKED),
-                    [PHASE_PARKED] = TO(PHASE_NONE) | TO(PHASE_RECONCILE) | TO(PHASE_PARKED) },
+                    [PHASE_PARKED] = TO(PHASE_NONE) | TO(PHASE_PREPARE) | TO(PHASE_PARKED) },
 };
 
 void phase_set(struct spotnik_core *core, enum phase phase)
@@ -28,8 +28,8 @@ void phase_set(struct spotnik_core *core, enum phase phase)
 }
 
 /* Every member that has promised starts over if nothing happens for long: the last resort when no
- * witness is left to notice that a token died. Retries back off and are spread by rank, so that two
- * members that wake together do not outbid each other for ever. */
+ * witness is left to notice that a PREPARE died. Retries back off and are spread by rank, so that
+ * two members that wake together do not outbid each other for ever. */
 void arm_retry(struct spotnik_core *core, uint64_t wait_ns)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);

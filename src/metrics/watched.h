@@ -20,7 +20,7 @@
 
 /* The phases of a recovery, as docs/protocol.md names them, and all of it. */
 enum spotnik_phase {
-    SPOTNIK_PHASE_RECONCILE,
+    SPOTNIK_PHASE_PREPARE,
     SPOTNIK_PHASE_ACCEPT,
     SPOTNIK_PHASE_RESTART,
     SPOTNIK_PHASE_COMMIT,

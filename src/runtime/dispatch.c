@@ -247,9 +247,9 @@ static bool is_timeless(enum spotnik_event_kind kind)
            || kind == SPOTNIK_EVENT_RESULT;
 }
 
-/* A token may have told us that somebody is a step ahead. The joiner for whose sake all are frozen
- * may be waiting for a step that we have. Our caller waits for the next commit, and comes by no
- * boundary to tell it. */
+/* A PREPARE may have told us that somebody is a step ahead. The joiner for whose sake all are
+ * frozen may be waiting for a step that we have. Our caller waits for the next commit, and comes by
+ * no boundary to tell it. */
 static void stable_tell(struct spotnik_runtime *runtime)
 {
     const struct spotnik_runtime_hooks *hooks = &runtime->config.hooks;

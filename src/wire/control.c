@@ -37,10 +37,10 @@ struct spotnik_wire_storage *spotnik_wire_storage_init(void *memory,
                    "reports come last");
     memset(memory, 0, spotnik_wire_storage_size(limits));
     storage->members_max = limits->members_max;
-    storage->proposal.entry_max = storage->token.accepted.entry_max = entries;
+    storage->proposal.entry_max = storage->prepare.accepted.entry_max = entries;
     storage->proposal.entry = entry;
-    storage->token.accepted.entry = entry + entries;
-    storage->token.report = (struct spotnik_report *)(entry + 2 * (size_t)entries);
+    storage->prepare.accepted.entry = entry + entries;
+    storage->prepare.report = (struct spotnik_report *)(entry + 2 * (size_t)entries);
     return storage;
 }
 
@@ -82,26 +82,27 @@ static size_t proposal_size(const struct spotnik_message *message,
 
 static size_t reports_size(const struct spotnik_message *message)
 {
-    const struct spotnik_token *token = message->token;
+    const struct spotnik_prepare *prepare = message->prepare;
     size_t size = 4;
     bool ascending;
 
     if (!message->brief)
-        return token->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES;
-    for (uint32_t at = 0; at < token->report_count; size += SPOTNIK_WIRE_REPORTS_BYTES)
-        at += spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+        return prepare->report_count * (size_t)SPOTNIK_WIRE_REPORT_BYTES;
+    for (uint32_t at = 0; at < prepare->report_count; size += SPOTNIK_WIRE_REPORTS_BYTES)
+        at += spotnik_brief_reports(prepare->report + at, prepare->report_count - at, &ascending);
     return size;
 }
 
 /* Cuts follow where a member misses a path. */
-static size_t token_size(const struct spotnik_message *message)
+static size_t prepare_size(const struct spotnik_message *message)
 {
-    const struct spotnik_token *token = message->token;
+    const struct spotnik_prepare *prepare = message->prepare;
     size_t size = SPOTNIK_WIRE_TOKEN_BYTES + reports_size(message)
-                  + token->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES
-                  + ledger_size(&token->ledger);
+                  + prepare->joiner_count * (size_t)SPOTNIK_WIRE_ENTER_BYTES
+                  + ledger_size(&prepare->ledger);
 
-    return token->accepted_ballot.round ? size + proposal_size(message, &token->accepted) : size;
+    return prepare->accepted_ballot.round ? size + proposal_size(message, &prepare->accepted)
+                                          : size;
 }
 
 uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
@@ -116,9 +117,9 @@ uint32_t spotnik_control_bytes_max(const struct spotnik_limits *limits)
                       + (uint64_t)SPOTNIK_LEDGER_RETURNED_MAX * SPOTNIK_WIRE_RANGE_BYTES;
     uint64_t proposal = SPOTNIK_WIRE_PROPOSAL_BYTES + ledger + (whole > brief ? whole : brief)
                         + SPOTNIK_WIRE_FOUNDING_BYTES;
-    uint64_t token = SPOTNIK_WIRE_TOKEN_BYTES + 4 + members * SPOTNIK_WIRE_REPORTS_BYTES
-                     + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
-    uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + token + proposal;
+    uint64_t prepare = SPOTNIK_WIRE_TOKEN_BYTES + 4 + members * SPOTNIK_WIRE_REPORTS_BYTES
+                       + (uint64_t)SPOTNIK_JOINERS_MAX * SPOTNIK_WIRE_ENTER_BYTES + ledger;
+    uint64_t bytes = SPOTNIK_WIRE_HEAD_BYTES + prepare + proposal;
 
     return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
@@ -135,16 +136,16 @@ static size_t digests_size(const struct spotnik_digest_claim *digest)
 size_t spotnik_control_size(const struct spotnik_message *message)
 {
     switch (message->kind) {
-    case SPOTNIK_MESSAGE_RECONCILE:
+    case SPOTNIK_MESSAGE_PREPARE:
     case SPOTNIK_MESSAGE_PROMISE:
-        return SPOTNIK_WIRE_HEAD_BYTES + token_size(message);
+        return SPOTNIK_WIRE_HEAD_BYTES + prepare_size(message);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
         return SPOTNIK_WIRE_HEAD_BYTES + proposal_size(message, message->proposal);
     case SPOTNIK_MESSAGE_ENTER:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_ENTER_BYTES + SPOTNIK_WIRE_ID_BYTES;
-    case SPOTNIK_MESSAGE_DOUBT:
-    case SPOTNIK_MESSAGE_ASSURE:
+    case SPOTNIK_MESSAGE_PAUSE_CHECK:
+    case SPOTNIK_MESSAGE_PAUSE_ACK:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_SERIAL_BYTES;
     case SPOTNIK_MESSAGE_MISMATCH:
         return SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_MISMATCH_BYTES;
@@ -297,41 +298,41 @@ static void reports_write(struct spotnik_writer *writer, const struct spotnik_re
     spotnik_writer_u64(writer, report->cut);
 }
 
-static void token_runs_write(struct spotnik_writer *writer, const struct spotnik_token *token)
+static void prepare_runs_write(struct spotnik_writer *writer, const struct spotnik_prepare *prepare)
 {
     uint32_t runs = 0;
     bool ascending;
 
-    for (uint32_t at = 0; at < token->report_count; runs++)
-        at += spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+    for (uint32_t at = 0; at < prepare->report_count; runs++)
+        at += spotnik_brief_reports(prepare->report + at, prepare->report_count - at, &ascending);
     spotnik_writer_u32(writer, runs);
-    for (uint32_t at = 0, count; at < token->report_count; at += count) {
-        count = spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
-        reports_write(writer, token->report + at, count, ascending);
+    for (uint32_t at = 0, count; at < prepare->report_count; at += count) {
+        count = spotnik_brief_reports(prepare->report + at, prepare->report_count - at, &ascending);
+        reports_write(writer, prepare->report + at, count, ascending);
     }
 }
 
-static void token_write(struct spotnik_writer *writer, const struct spotnik_message *message)
+static void prepare_write(struct spotnik_writer *writer, const struct spotnik_message *message)
 {
-    const struct spotnik_token *token = message->token;
+    const struct spotnik_prepare *prepare = message->prepare;
 
-    ballot_write(writer, &token->ballot);
-    spotnik_writer_u64(writer, token->ledger_step);
-    ballot_write(writer, &token->accepted_ballot);
-    spotnik_writer_u32(writer, token->report_count);
-    spotnik_writer_u32(writer, token->joiner_count);
-    spotnik_writer_u8(writer, token->parked);
+    ballot_write(writer, &prepare->ballot);
+    spotnik_writer_u64(writer, prepare->ledger_step);
+    ballot_write(writer, &prepare->accepted_ballot);
+    spotnik_writer_u32(writer, prepare->report_count);
+    spotnik_writer_u32(writer, prepare->joiner_count);
+    spotnik_writer_u8(writer, prepare->parked);
     spotnik_writer_u8(writer, message->brief);
     spotnik_writer_skip(writer, 6);
     if (message->brief)
-        token_runs_write(writer, token);
-    for (uint32_t i = 0; i < token->report_count && !message->brief; i++)
-        report_write(writer, &token->report[i]);
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        enter_write(writer, &token->joiner[i]);
-    ledger_write(writer, &token->ledger);
-    if (token->accepted_ballot.round)
-        proposal_write(writer, message, &token->accepted);
+        prepare_runs_write(writer, prepare);
+    for (uint32_t i = 0; i < prepare->report_count && !message->brief; i++)
+        report_write(writer, &prepare->report[i]);
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        enter_write(writer, &prepare->joiner[i]);
+    ledger_write(writer, &prepare->ledger);
+    if (prepare->accepted_ballot.round)
+        proposal_write(writer, message, &prepare->accepted);
 }
 
 static void ended_write(struct spotnik_writer *writer, const struct spotnik_ended *ended)
@@ -366,8 +367,8 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
     spotnik_writer_u64(&writer, message->committed);
     if (message->kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digests_write(&writer, message->digest);
-    if (message->kind == SPOTNIK_MESSAGE_RECONCILE || message->kind == SPOTNIK_MESSAGE_PROMISE)
-        token_write(&writer, message);
+    if (message->kind == SPOTNIK_MESSAGE_PREPARE || message->kind == SPOTNIK_MESSAGE_PROMISE)
+        prepare_write(&writer, message);
     if (message->kind == SPOTNIK_MESSAGE_ASK || message->kind == SPOTNIK_MESSAGE_ACCEPTED)
         ballot_write(&writer, &message->ballot);
     if (message->kind == SPOTNIK_MESSAGE_ASK)
@@ -376,7 +377,7 @@ size_t spotnik_control_encode(const struct spotnik_message *message, void *bytes
         proposal_write(&writer, message, message->proposal);
     if (message->kind == SPOTNIK_MESSAGE_ENTER)
         asking_write(&writer, message);
-    if (message->kind == SPOTNIK_MESSAGE_DOUBT || message->kind == SPOTNIK_MESSAGE_ASSURE)
+    if (message->kind == SPOTNIK_MESSAGE_PAUSE_CHECK || message->kind == SPOTNIK_MESSAGE_PAUSE_ACK)
         spotnik_writer_u64(&writer, message->serial);
     if (message->kind == SPOTNIK_MESSAGE_MISMATCH)
         mismatch_write(&writer, &message->mismatch);

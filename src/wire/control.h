@@ -16,7 +16,7 @@
  * control.c. */
 struct spotnik_wire_storage {
     uint32_t members_max;
-    struct spotnik_token token;
+    struct spotnik_prepare prepare;
     struct spotnik_proposal proposal;
     /* arrays follow */
 };

@@ -215,7 +215,7 @@ static int proposal_read(struct spotnik_reader *reader, uint32_t members_max,
 }
 
 static int reports_read(struct spotnik_reader *reader, uint32_t members_max,
-                        struct spotnik_token *ret)
+                        struct spotnik_prepare *ret)
 {
     int rc = count_check(reader, ret->report_count, members_max, SPOTNIK_WIRE_REPORT_BYTES);
 
@@ -256,12 +256,12 @@ static int reports_run_read(struct spotnik_reader *reader, uint32_t left,
 }
 
 /* As they would be written: each run as long as it can be. `reader` stands before the first. */
-static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_token *token)
+static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_prepare *prepare)
 {
     bool good = true, ascending;
 
-    for (uint32_t at = 0, count; good && at < token->report_count; at += count) {
-        count = spotnik_brief_reports(token->report + at, token->report_count - at, &ascending);
+    for (uint32_t at = 0, count; good && at < prepare->report_count; at += count) {
+        count = spotnik_brief_reports(prepare->report + at, prepare->report_count - at, &ascending);
         good = spotnik_reader_u32(&reader) == count;
         for (int i = 0; i < 5; i++)
             spotnik_reader_u8(&reader);
@@ -273,8 +273,8 @@ static bool runs_are_longest(struct spotnik_reader reader, const struct spotnik_
     return good;
 }
 
-static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max,
-                           struct spotnik_token *ret)
+static int prepare_runs_read(struct spotnik_reader *reader, uint32_t members_max,
+                             struct spotnik_prepare *ret)
 {
     uint32_t runs = spotnik_reader_u32(reader), at = 0;
     struct spotnik_reader first = *reader;
@@ -290,7 +290,7 @@ static int token_runs_read(struct spotnik_reader *reader, uint32_t members_max,
                                                                              : SPOTNIK_ERR_ARGUMENT;
 }
 
-static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret)
+static int joiners_read(struct spotnik_reader *reader, struct spotnik_prepare *ret)
 {
     int rc = count_check(reader, ret->joiner_count, SPOTNIK_JOINERS_MAX, SPOTNIK_WIRE_ENTER_BYTES);
 
@@ -299,8 +299,8 @@ static int joiners_read(struct spotnik_reader *reader, struct spotnik_token *ret
     return rc;
 }
 
-static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *ret,
-                           bool *ret_brief)
+static int prepare_head_read(struct spotnik_reader *reader, struct spotnik_prepare *ret,
+                             bool *ret_brief)
 {
     ret->ballot = ballot_read(reader);
     ret->ledger_step = spotnik_reader_u64(reader);
@@ -314,9 +314,9 @@ static int token_head_read(struct spotnik_reader *reader, struct spotnik_token *
     return good && ret->parked <= 1 && ret->ballot.round ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
 }
 
-/* The accepted proposal, if there is one. Only a brief token has it packed. */
+/* The accepted proposal, if there is one. Only a brief PREPARE has it packed. */
 static int accepted_read(struct spotnik_reader *reader, uint32_t members_max, bool brief,
-                         struct spotnik_token *ret)
+                         struct spotnik_prepare *ret)
 {
     ret->accepted.entry_count = ret->accepted.ledger.returned_count =
         ret->accepted.ledger.deal_count = 0;
@@ -326,13 +326,13 @@ static int accepted_read(struct spotnik_reader *reader, uint32_t members_max, bo
     return rc == SPOTNIK_OK && ret->accepted.packed && !brief ? SPOTNIK_ERR_ARGUMENT : rc;
 }
 
-static int token_read(struct spotnik_reader *reader, uint32_t members_max,
-                      struct spotnik_token *ret, bool *ret_brief)
+static int prepare_read(struct spotnik_reader *reader, uint32_t members_max,
+                        struct spotnik_prepare *ret, bool *ret_brief)
 {
-    int rc = token_head_read(reader, ret, ret_brief);
+    int rc = prepare_head_read(reader, ret, ret_brief);
     if (rc != SPOTNIK_OK)
         return rc;
-    rc = *ret_brief ? token_runs_read(reader, members_max, ret)
+    rc = *ret_brief ? prepare_runs_read(reader, members_max, ret)
                     : reports_read(reader, members_max, ret);
     if (rc == SPOTNIK_OK)
         rc = joiners_read(reader, ret);
@@ -425,10 +425,10 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
     int rc;
 
     switch (message->kind) {
-    case SPOTNIK_MESSAGE_RECONCILE:
+    case SPOTNIK_MESSAGE_PREPARE:
     case SPOTNIK_MESSAGE_PROMISE:
-        message->token = &storage->token;
-        return token_read(reader, storage->members_max, &storage->token, &message->brief);
+        message->prepare = &storage->prepare;
+        return prepare_read(reader, storage->members_max, &storage->prepare, &message->brief);
     case SPOTNIK_MESSAGE_ACCEPT:
     case SPOTNIK_MESSAGE_RESTART:
         message->proposal = &storage->proposal;
@@ -439,8 +439,8 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
         rc = enter_read(reader, &message->enter);
         message->unmet = spotnik_reader_id(reader);
         return rc;
-    case SPOTNIK_MESSAGE_DOUBT:
-    case SPOTNIK_MESSAGE_ASSURE:
+    case SPOTNIK_MESSAGE_PAUSE_CHECK:
+    case SPOTNIK_MESSAGE_PAUSE_ACK:
         message->serial = spotnik_reader_u64(reader);
         return message->serial ? SPOTNIK_OK : SPOTNIK_ERR_ARGUMENT;
     case SPOTNIK_MESSAGE_MISMATCH:
@@ -463,7 +463,7 @@ static int body_read(struct spotnik_reader *reader, struct spotnik_wire_storage 
 int spotnik_control_decode(const void *bytes, size_t size, struct spotnik_wire_storage *storage,
                            struct spotnik_message *ret_message)
 {
-    struct spotnik_message message = { .token = NULL };
+    struct spotnik_message message = { .prepare = NULL };
     struct spotnik_reader reader;
 
     spotnik_reader_init(&reader, bytes, size);

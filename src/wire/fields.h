@@ -21,7 +21,7 @@ enum {
     SPOTNIK_WIRE_FOUNDING_BYTES = 32,
     SPOTNIK_WIRE_BALLOT_BYTES = 24,
     SPOTNIK_WIRE_REPORT_BYTES = 40,
-    SPOTNIK_WIRE_REPORTS_BYTES = 48, /* of a run of reports, in a brief token */
+    SPOTNIK_WIRE_REPORTS_BYTES = 48, /* of a run of reports, in a brief PREPARE */
     SPOTNIK_WIRE_RUN_BYTES = 16,     /* of entries, in a brief proposal */
     SPOTNIK_WIRE_BRIEF_BYTES = 8,    /* and runs, and new entries */
     SPOTNIK_WIRE_ENDED_BYTES = 8,    /* and ranks */

@@ -46,7 +46,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 static int phase_of_message(enum spotnik_message_kind kind)
 {
     switch (kind) {
-    case SPOTNIK_MESSAGE_RECONCILE:
+    case SPOTNIK_MESSAGE_PREPARE:
         return ARMED_RECONCILE;
     case SPOTNIK_MESSAGE_ACCEPT:
         return ARMED_ACCEPT;

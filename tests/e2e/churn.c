@@ -279,9 +279,9 @@ static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 
 static void report(const struct cluster *cluster)
 {
-    static const char *const name[ARMED_PHASES] = { "FROZEN",       "RECONCILE sent", "ACCEPT sent",
-                                                    "RESTART sent", "FENCED sent",    "VIEW",
-                                                    "STEP_BEGUN",   "first data",     "COMMITTED" };
+    static const char *const name[ARMED_PHASES] = { "FROZEN",       "PREPARE sent", "ACCEPT sent",
+                                                    "RESTART sent", "FENCED sent",  "VIEW",
+                                                    "STEP_BEGUN",   "first data",   "COMMITTED" };
 
     puts("died at          before  after");
     for (int phase = 0; phase < ARMED_PHASES; phase++)

@@ -43,9 +43,9 @@ static void control_seeds(struct spotnik_prng *prng)
     SPOTNIK_ASSERT(memory);
     struct spotnik_wire_storage *storage = spotnik_wire_storage_init(memory, &limits);
     for (int kind = 1; kind < SPOTNIK_MESSAGE_KIND_COUNT; kind++) {
-        unsigned wanted = kind == SPOTNIK_MESSAGE_RECONCILE ? 8
-                          : kind == SPOTNIK_MESSAGE_ACCEPT  ? 6
-                                                            : 1;
+        unsigned wanted = kind == SPOTNIK_MESSAGE_PREPARE  ? 8
+                          : kind == SPOTNIK_MESSAGE_ACCEPT ? 6
+                                                           : 1;
         for (unsigned made = 0; made < wanted;) {
             struct spotnik_message message =
                 spotnik_sample_message(prng, (enum spotnik_message_kind)kind, storage);

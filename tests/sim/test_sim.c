@@ -96,7 +96,7 @@ TEST(planted_bugs_are_caught)
     assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
     assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_IGNORE_ACCEPTED, 1, 60);
-    assert_caught(SPOTNIK_BUG_NO_DOUBT, 745, 10);
+    assert_caught(SPOTNIK_BUG_NO_PAUSE_CHECK, 745, 10);
     assert_caught(SPOTNIK_BUG_END_IS_GONE, 1, 60);
     assert_caught(SPOTNIK_BUG_WITNESS_COPIED, 30, 10);
     /* two members: most of what they decide are ties */

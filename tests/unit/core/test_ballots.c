@@ -15,7 +15,7 @@ static struct spotnik_entry entry[MEMBERS];
 
 /* What node 0 said last. */
 static struct {
-    uint32_t tokens, accepts;
+    uint32_t prepares, accepts;
     struct spotnik_ballot ballot; /* of the token */
     uint64_t accepted_round, accepted_mark;
     struct spotnik_id accept_to;
@@ -26,12 +26,12 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     (void)on;
     if (node != 0 || action->kind != SPOTNIK_ACTION_SEND)
         return false;
-    if (action->send.message->kind == SPOTNIK_MESSAGE_RECONCILE) {
-        const struct spotnik_token *token = action->send.message->token;
-        said.tokens++;
-        said.ballot = token->ballot;
-        said.accepted_round = token->accepted_ballot.round;
-        said.accepted_mark = token->accepted_ballot.round ? token->accepted.settled_step : 0;
+    if (action->send.message->kind == SPOTNIK_MESSAGE_PREPARE) {
+        const struct spotnik_prepare *prepare = action->send.message->prepare;
+        said.prepares++;
+        said.ballot = prepare->ballot;
+        said.accepted_round = prepare->accepted_ballot.round;
+        said.accepted_mark = prepare->accepted_ballot.round ? prepare->accepted.settled_step : 0;
     }
     if (action->send.message->kind == SPOTNIK_MESSAGE_ACCEPT) {
         said.accepts++;
@@ -105,21 +105,21 @@ static void tell(uint32_t from, struct spotnik_message *message)
  * 0: nobody has. */
 static void reconcile(uint32_t from, uint64_t round, uint64_t accepted_round, uint32_t silent_rank)
 {
-    struct spotnik_token token = { .ballot = { .round = round,
-                                               .initiator = pair.node[from].member.id },
-                                   .report_count = MEMBERS,
-                                   .report = report,
-                                   .ledger_step = SPOTNIK_NO_LEDGER };
+    struct spotnik_prepare prepare = { .ballot = { .round = round,
+                                                   .initiator = pair.node[from].member.id },
+                                       .report_count = MEMBERS,
+                                       .report = report,
+                                       .ledger_step = SPOTNIK_NO_LEDGER };
 
     memset(report, 0, sizeof report);
     report[spotnik_view_rank(view(), pair.node[from].member.id)] =
         (struct spotnik_report){ .promised = 1, .committed = 1 };
     if (silent_rank != SPOTNIK_NO_RANK)
         report[silent_rank].evidence = SPOTNIK_EVIDENCE_SILENT;
-    token.accepted = proposal_of(from, accepted_round);
+    prepare.accepted = proposal_of(from, accepted_round);
     if (accepted_round != 0)
-        token.accepted_ballot = token.accepted.ballot;
-    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+        prepare.accepted_ballot = prepare.accepted.ballot;
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PREPARE, .prepare = &prepare });
 }
 
 static void propose(uint32_t from, uint64_t round)
@@ -155,16 +155,16 @@ TEST_WITH(highest_accepted_wins, assemble, close_pair)
 TEST_WITH(promise_binds, assemble, close_pair)
 {
     reconcile(3, 50, 0, SPOTNIK_NO_RANK);
-    uint32_t tokens = said.tokens;
-    assert_true(tokens > 0);
+    uint32_t prepares = said.prepares;
+    assert_true(prepares > 0);
     reconcile(2, 40, 0, SPOTNIK_NO_RANK);
     reconcile(2, 50, 0, SPOTNIK_NO_RANK);
     propose(2, 40);
     propose(2, 50);
-    assert_int_equal(said.tokens, tokens);
+    assert_int_equal(said.prepares, prepares);
     assert_int_equal(said.accepts, 0);
     reconcile(4, 50, 0, SPOTNIK_NO_RANK); /* of equal rounds the larger id wins */
-    assert_true(said.tokens > tokens);
+    assert_true(said.prepares > prepares);
 }
 
 /* Claim: only the very ballot that was promised is accepted: the initiator of a higher one may not
@@ -242,17 +242,19 @@ TEST_WITH(strangers_do_not_bid, assemble_apart, close_pair)
         stranger(STRANGER + i);
     struct spotnik_member last = stranger(STRANGER); /* its place is the next to be taken */
     uint32_t frozen = pair.node[2].frozen;
-    struct spotnik_token token = { .ballot = { .round = 20, .initiator = pair.node[4].member.id },
-                                   .report_count = MEMBERS,
-                                   .report = report,
-                                   .ledger_step = SPOTNIK_NO_LEDGER };
+    struct spotnik_prepare prepare = { .ballot = { .round = 20,
+                                                   .initiator = pair.node[4].member.id },
+                                       .report_count = MEMBERS,
+                                       .report = report,
+                                       .ledger_step = SPOTNIK_NO_LEDGER };
 
     reports_of_the_dead();
-    tell_as(&last, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+    tell_as(&last,
+            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PREPARE, .prepare = &prepare });
     assert_int_equal(pair.node[2].frozen, frozen);
     reports_of_the_dead();
     tell_as(&pair.node[1].member,
-            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_RECONCILE, .token = &token });
+            &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PREPARE, .prepare = &prepare });
     assert_int_equal(pair.node[2].frozen, frozen + 1);
     assert_true(pair.node[2].dialling[4]);
     struct spotnik_proposal proposal = proposal_of(4, 20);

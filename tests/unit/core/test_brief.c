@@ -12,9 +12,9 @@ enum { MEMBERS = 5 };
 static struct pair pair;
 
 static struct {
-    uint32_t tokens, accepts, restarts; /* brief ones */
-    uint32_t whole;                     /* of any of these, whole */
-    uint32_t asks;                      /* VIEW_ASK of node 0 */
+    uint32_t prepares, accepts, restarts; /* brief ones */
+    uint32_t whole;                       /* of any of these, whole */
+    uint32_t asks;                        /* VIEW_ASK of node 0 */
     /* a brief one went to somebody who was not in the view before */
     bool to_joiner;
 } said;
@@ -26,11 +26,11 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
     enum spotnik_message_kind kind = action->send.message->kind;
     bool brief = action->send.message->brief;
 
-    said.tokens += brief && kind == SPOTNIK_MESSAGE_RECONCILE;
+    said.prepares += brief && kind == SPOTNIK_MESSAGE_PREPARE;
     said.accepts += brief && kind == SPOTNIK_MESSAGE_ACCEPT;
     said.restarts += brief && kind == SPOTNIK_MESSAGE_RESTART;
     said.whole += !brief
-                  && (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_ACCEPT
+                  && (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_ACCEPT
                       || kind == SPOTNIK_MESSAGE_RESTART);
     said.asks += node == 0 && kind == SPOTNIK_MESSAGE_VIEW_ASK;
     for (uint32_t i = 0; i < on->count; i++)
@@ -70,7 +70,7 @@ TEST(voters_are_told_briefly)
 {
     assemble(0);
     lose_one();
-    assert_true(said.tokens >= MEMBERS - 2 && said.accepts >= MEMBERS - 2
+    assert_true(said.prepares >= MEMBERS - 2 && said.accepts >= MEMBERS - 2
                 && said.restarts >= MEMBERS - 2);
     assert_int_equal(said.whole, 0);
     assert_false(said.to_joiner);
@@ -81,7 +81,7 @@ TEST(small_views_are_told_all)
 {
     assemble(MEMBERS);
     lose_one();
-    assert_int_equal(said.tokens + said.accepts + said.restarts, 0);
+    assert_int_equal(said.prepares + said.accepts + said.restarts, 0);
     pair_close(&pair);
 }
 

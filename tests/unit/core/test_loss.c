@@ -129,11 +129,11 @@ static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_ac
            && action->send.message->kind == fatal && of->node[victim].alive && fatal_after-- == 0;
 }
 
-/* Claim: whoever dies when it is about to pass on RECONCILE, ACCEPT or RESTART, the initiator or
+/* Claim: whoever dies when it is about to pass on PREPARE, ACCEPT or RESTART, the initiator or
  * another, the rest end in one view of the living and go on. */
 TEST_WITH(dies_in_a_pass, NULL, close_pair)
 {
-    static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_RECONCILE,
+    static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_PREPARE,
                                                         SPOTNIK_MESSAGE_ACCEPT,
                                                         SPOTNIK_MESSAGE_RESTART };
     uint32_t died = 0;
@@ -163,7 +163,7 @@ TEST_WITH(dies_in_a_pass, NULL, close_pair)
 TEST_WITH(dies_in_a_second_ballot, NULL, close_pair)
 {
     for (victim = 0; victim < 3; victim++)
-        for (fatal = SPOTNIK_MESSAGE_RECONCILE; fatal <= SPOTNIK_MESSAGE_RESTART; fatal++) {
+        for (fatal = SPOTNIK_MESSAGE_PREPARE; fatal <= SPOTNIK_MESSAGE_RESTART; fatal++) {
             assemble(5);
             pair_goal(&pair, 1);
             turns(20);
@@ -348,7 +348,7 @@ TEST_WITH(last_hears_of_a_view, NULL, close_pair)
     assert_int_equal(pair.node[1].parked, 0);
 }
 
-/* Claim: one loss costs three control messages per survivor: RECONCILE and ACCEPT go round, RESTART
+/* Claim: one loss costs three control messages per survivor: PREPARE and ACCEPT go round, RESTART
  * spares the initiator. No member starts a second ballot. */
 TEST_WITH(messages, NULL, close_pair)
 {
@@ -357,7 +357,7 @@ TEST_WITH(messages, NULL, close_pair)
         pair_kill(&pair, size / 2);
         pair_run(&pair, SPOTNIK_S);
         assert_survivors(1, 0);
-        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], size - 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PREPARE], size - 1);
         assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], size - 1);
         assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RESTART], size - 2);
         assert_int_equal(pair.sent[SPOTNIK_MESSAGE_FENCED], 0);

@@ -17,14 +17,14 @@ static struct spotnik_entry entry[MEMBERS];
 /* What node 0 said. */
 static struct {
     uint32_t asks, promises, accepts, accepted, fenced, views;
-    uint32_t views_before;        /* when it last said ASK */
-    uint32_t fenced_before;       /* when it first said ACCEPT or ACCEPTED */
-    uint64_t asked;               /* a set of nodes */
-    uint64_t accepted_mark;       /* of the last promise: the value that goes with it */
-    uint32_t promised;            /* members that have, by that */
-    struct spotnik_id to;         /* of the last promise, or ACCEPTED */
-    struct spotnik_ballot ballot; /* of the last ASK, */
-    struct spotnik_ballot token;  /* and of the last RECONCILE */
+    uint32_t views_before;         /* when it last said ASK */
+    uint32_t fenced_before;        /* when it first said ACCEPT or ACCEPTED */
+    uint64_t asked;                /* a set of nodes */
+    uint64_t accepted_mark;        /* of the last promise: the value that goes with it */
+    uint32_t promised;             /* members that have, by that */
+    struct spotnik_id to;          /* of the last promise, or ACCEPTED */
+    struct spotnik_ballot ballot;  /* of the last ASK, */
+    struct spotnik_ballot prepare; /* and of the last PREPARE */
 } said;
 
 static uint32_t node_of(struct spotnik_id id)
@@ -35,13 +35,13 @@ static uint32_t node_of(struct spotnik_id id)
     return NODES_MAX;
 }
 
-static void note_promise(const struct spotnik_token *token)
+static void note_promise(const struct spotnik_prepare *prepare)
 {
     said.promises++;
-    said.accepted_mark = token->accepted_ballot.round ? token->accepted.settled_step : 0;
+    said.accepted_mark = prepare->accepted_ballot.round ? prepare->accepted.settled_step : 0;
     said.promised = 0;
-    for (uint32_t i = 0; i < token->report_count; i++)
-        said.promised += token->report[i].promised;
+    for (uint32_t i = 0; i < prepare->report_count; i++)
+        said.promised += prepare->report[i].promised;
 }
 
 static bool listens(struct pair *on, uint32_t node, const struct spotnik_action *action)
@@ -56,10 +56,10 @@ static bool listens(struct pair *on, uint32_t node, const struct spotnik_action 
         said.ballot = action->send.message->ballot;
         said.asked |= UINT64_C(1) << node_of(action->send.to.id);
     }
-    if (kind == SPOTNIK_MESSAGE_RECONCILE)
-        said.token = action->send.message->token->ballot;
+    if (kind == SPOTNIK_MESSAGE_PREPARE)
+        said.prepare = action->send.message->prepare->ballot;
     if (kind == SPOTNIK_MESSAGE_PROMISE)
-        note_promise(action->send.message->token);
+        note_promise(action->send.message->prepare);
     if (kind == SPOTNIK_MESSAGE_PROMISE || kind == SPOTNIK_MESSAGE_ACCEPTED)
         said.to = action->send.to.id;
     if ((kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_ACCEPTED)
@@ -169,17 +169,17 @@ static struct spotnik_proposal proposal_of(uint64_t round, uint32_t without)
 /* `from` has promised, alone; it had accepted a proposal of the round `accepted`, 0: none. */
 static void promise(uint32_t from, uint64_t round, uint64_t accepted)
 {
-    struct spotnik_token token = { .ballot = ballot_of(at_place(0), round),
-                                   .report_count = MEMBERS,
-                                   .report = report,
-                                   .ledger_step = SPOTNIK_NO_LEDGER };
+    struct spotnik_prepare prepare = { .ballot = ballot_of(at_place(0), round),
+                                       .report_count = MEMBERS,
+                                       .report = report,
+                                       .ledger_step = SPOTNIK_NO_LEDGER };
 
     memset(report, 0, sizeof report);
     report[rank_of(from)] = (struct spotnik_report){ .promised = 1, .committed = 1 };
-    token.accepted = proposal_of(accepted, NODES_MAX);
+    prepare.accepted = proposal_of(accepted, NODES_MAX);
     if (accepted != 0)
-        token.accepted_ballot = token.accepted.ballot;
-    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .token = &token });
+        prepare.accepted_ballot = prepare.accepted.ballot;
+    tell(from, &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .prepare = &prepare });
 }
 
 static void propose(uint64_t round, uint32_t without)
@@ -408,7 +408,7 @@ TEST_WITH(one_loss, assemble, close_pair)
 {
     pair_kill(&pair, 3);
     goes_on(MEMBERS - 1, 4);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], 0);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PREPARE], 0);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASK], MEMBERS - 2);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PROMISE], MEMBERS - 2);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ACCEPT], MEMBERS - 2);
@@ -451,10 +451,10 @@ TEST(deaths_in_the_passes)
 /* The initiator is node 0: what the one `ahead` places behind it sends up, with those below it. */
 static void answer_from(uint32_t ahead, uint32_t silent)
 {
-    struct spotnik_token token = { .ballot = said.ballot,
-                                   .report_count = MEMBERS,
-                                   .report = report,
-                                   .ledger_step = SPOTNIK_NO_LEDGER };
+    struct spotnik_prepare prepare = { .ballot = said.ballot,
+                                       .report_count = MEMBERS,
+                                       .report = report,
+                                       .ledger_step = SPOTNIK_NO_LEDGER };
     uint32_t places[] = { ahead, 2 * ahead + 1, 2 * ahead + 2 };
 
     memset(report, 0, sizeof report);
@@ -465,7 +465,7 @@ static void answer_from(uint32_t ahead, uint32_t silent)
         report[(rank_of(0) + silent) % MEMBERS] =
             (struct spotnik_report){ .evidence = SPOTNIK_EVIDENCE_SILENT };
     tell(node_of(view()->entry[(rank_of(0) + ahead) % MEMBERS].member.id),
-         &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .token = &token });
+         &(struct spotnik_message){ .kind = SPOTNIK_MESSAGE_PROMISE, .prepare = &prepare });
 }
 
 /* Claim: when a tree has come up without a member that is not known to have ended, nothing is
@@ -482,7 +482,7 @@ TEST(missed_members_are_looked_for)
         assert_int_equal(said.accepts, 0);
         answer_from(2, 0);
         assert_int_equal(said.accepts, silent ? 0 : 2);
-        assert_int_equal(said.token.round, silent ? said.ballot.round + 1 : 0);
+        assert_int_equal(said.prepare.round, silent ? said.ballot.round + 1 : 0);
         pair_close(&pair);
     }
 }
@@ -495,7 +495,7 @@ TEST_WITH(silence_goes_round, assemble, close_pair)
     pair_run(&pair, 10 * SPOTNIK_S);
     for (uint32_t i = 0; i < MEMBERS; i++)
         assert_true(i == 3 || pair_status(&pair, i).size == MEMBERS - 1);
-    assert_true(pair.sent[SPOTNIK_MESSAGE_RECONCILE] > 0);
+    assert_true(pair.sent[SPOTNIK_MESSAGE_PREPARE] > 0);
 }
 
 /* Node 0 sees that the member `ahead` places from it has ended. How long does it wait for the
@@ -539,7 +539,7 @@ TEST(ring_stays)
     open_with(MEMBERS);
     pair_kill(&pair, 3);
     goes_on(MEMBERS - 1, 4);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_RECONCILE], MEMBERS - 1);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PREPARE], MEMBERS - 1);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASK], 0);
     pair_close(&pair);
 }

@@ -10,13 +10,13 @@ enum { MAX = 12 };
 static struct spotnik_entry old[MAX], entry[MAX];
 static struct spotnik_report report[MAX];
 static struct spotnik_view view = { .entry = old };
-static struct spotnik_token token = { .report = report };
+static struct spotnik_prepare prepare = { .report = report };
 static struct spotnik_proposal proposal = { .entry = entry, .entry_max = MAX };
 
 /* One member after another, each on the host that the string names; ids grow. All have promised. */
 static void stand(const char *hosts)
 {
-    view.size = token.report_count = proposal.entry_count = (uint32_t)strlen(hosts);
+    view.size = prepare.report_count = proposal.entry_count = (uint32_t)strlen(hosts);
     memset(report, 0, sizeof report);
     for (uint32_t i = 0; i < view.size; i++) {
         old[i] =
@@ -36,7 +36,7 @@ static const char *stay(const char *hosts, const char *cuts)
     stand(hosts);
     for (; *cuts; cuts += 2)
         report[cuts[0] - '0'].cut |= UINT64_C(1) << (cuts[1] - '0');
-    spotnik_paths_leave_out(&proposal, &view, &token);
+    spotnik_paths_leave_out(&proposal, &view, &prepare);
     for (uint32_t i = 0; i < proposal.entry_count; i++) {
         bool stays = entry[i].flags & SPOTNIK_ENTRY_MEMBER;
         assert_true(stays != ((entry[i].flags & SPOTNIK_ENTRY_CUT) != 0));
@@ -81,7 +81,7 @@ TEST(not_promised)
     report[0].promised = 0;
     report[0].cut = 2;
     report[1].cut = 1;
-    spotnik_paths_leave_out(&proposal, &view, &token);
+    spotnik_paths_leave_out(&proposal, &view, &prepare);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(entry[i].flags, SPOTNIK_ENTRY_MEMBER | SPOTNIK_ENTRY_VOTER);
 }

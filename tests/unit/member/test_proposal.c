@@ -14,7 +14,7 @@ struct scene {
     struct spotnik_entry view_entry[MEMBERS_MAX], entry[ENTRIES_MAX], accepted_entry[ENTRIES_MAX];
     struct spotnik_report report[MEMBERS_MAX];
     struct spotnik_view view;
-    struct spotnik_token token;
+    struct spotnik_prepare prepare;
     struct spotnik_proposal proposal;
 };
 
@@ -33,15 +33,15 @@ static void set(uint32_t size)
     scene.view = (struct spotnik_view){
         .epoch = 4, .settled_step = 7, .size = size, .share_count = size, .entry = scene.view_entry
     };
-    scene.token.report = scene.report;
-    scene.token.report_count = size;
-    scene.token.ballot = (struct spotnik_ballot){ .round = 3, .initiator = { 0, 1 } };
-    scene.token.accepted.entry = scene.accepted_entry;
-    scene.token.accepted.entry_max = scene.proposal.entry_max = ENTRIES_MAX;
+    scene.prepare.report = scene.report;
+    scene.prepare.report_count = size;
+    scene.prepare.ballot = (struct spotnik_ballot){ .round = 3, .initiator = { 0, 1 } };
+    scene.prepare.accepted.entry = scene.accepted_entry;
+    scene.prepare.accepted.entry_max = scene.proposal.entry_max = ENTRIES_MAX;
     scene.proposal.entry = scene.entry;
-    spotnik_ledger_init(&scene.token.ledger, 1000, 10);
-    scene.token.ledger.cursor = 100;
-    scene.token.ledger_step = 10;
+    spotnik_ledger_init(&scene.prepare.ledger, 1000, 10);
+    scene.prepare.ledger.cursor = 100;
+    scene.prepare.ledger_step = 10;
     for (uint32_t i = 0; i < size; i++) {
         scene.view_entry[i] = (struct spotnik_entry){ .member = member(i + 1),
                                                       .flags = SPOTNIK_ENTRY_MEMBER,
@@ -52,13 +52,13 @@ static void set(uint32_t size)
 
 static void join(uint64_t number, uint64_t committed)
 {
-    scene.token.joiner[scene.token.joiner_count++] =
+    scene.prepare.joiner[scene.prepare.joiner_count++] =
         (struct spotnik_enter){ .member = member(number), .committed = committed };
 }
 
 static void make(void)
 {
-    spotnik_proposal_make(&scene.proposal, &scene.view, &scene.token, MEMBERS_MAX);
+    spotnik_proposal_make(&scene.proposal, &scene.view, &scene.prepare, MEMBERS_MAX);
 }
 
 static const struct spotnik_entry *entry(uint64_t number)
@@ -127,11 +127,11 @@ TEST(flat)
     scene.report[0].apart = 0;
     join(9, 10);
     assert_flat(false);
-    scene.token.joiner_count = 0;
-    spotnik_proposal_copy(&scene.token.accepted, &scene.proposal);
-    scene.token.accepted_ballot.round = 2;
+    scene.prepare.joiner_count = 0;
+    spotnik_proposal_copy(&scene.prepare.accepted, &scene.proposal);
+    scene.prepare.accepted_ballot.round = 2;
     assert_flat(false);
-    scene.token.accepted.flat = true;
+    scene.prepare.accepted.flat = true;
     scene.report[0].apart = UINT64_MAX;
     assert_flat(true);
 }
@@ -158,7 +158,7 @@ TEST(laggards)
     scene.report[0].committed = 11;
     scene.report[3].committed = 12;
     scene.report[3].evidence = SPOTNIK_EVIDENCE_GONE;
-    scene.token.ledger_step = 11;
+    scene.prepare.ledger_step = 11;
     make();
     assert_int_equal(scene.proposal.settled_step, 11);
     assert_entry(1, M | V, 0);
@@ -359,13 +359,13 @@ TEST(shares_fresh)
  * out are on the route. */
 TEST(again)
 {
-    struct spotnik_proposal *accepted = &scene.token.accepted;
+    struct spotnik_proposal *accepted = &scene.prepare.accepted;
 
     set(4);
-    scene.token.accepted_ballot = (struct spotnik_ballot){ .round = 2, .initiator = { 0, 2 } };
+    scene.prepare.accepted_ballot = (struct spotnik_ballot){ .round = 2, .initiator = { 0, 2 } };
     accepted->epoch = 5;
     accepted->settled_step = 11;
-    accepted->ballot = scene.token.accepted_ballot;
+    accepted->ballot = scene.prepare.accepted_ballot;
     accepted->share_count = 6;
     accepted->entry_count = 4;
     accepted->entry[0] = (struct spotnik_entry){ member(2), M | V, 4 };

@@ -125,38 +125,38 @@ TEST(proposal_copy)
 
 /* Claim: a token's copy carries reports, joiners, ledger and the accepted value, but only if there
  * is one. */
-TEST(token_copy)
+TEST(prepare_copy)
 {
-    static struct spotnik_token token, copy;
+    static struct spotnik_prepare prepare, copy;
     struct spotnik_report report[2] = { { .promised = 1, .committed = 5 },
                                         { .evidence = SPOTNIK_EVIDENCE_GONE } };
     struct spotnik_report of_copy[3] = { 0 };
     struct spotnik_entry storage[ENTRIES], entry_of_copy[ENTRIES] = { 0 };
 
-    memset(&token, 0, sizeof token);
+    memset(&prepare, 0, sizeof prepare);
     memset(&copy, 0, sizeof copy);
-    fill(&token.accepted, storage);
-    token.ballot = (struct spotnik_ballot){ .round = 9, .initiator = { 0, 3 } };
-    token.parked = 1;
-    token.report = report;
-    token.report_count = 2;
-    token.joiner_count = 1;
-    token.joiner[0] = (struct spotnik_enter){ .member.id = { 0, 77 }, .committed = 4 };
-    spotnik_ledger_init(&token.ledger, 100, 10);
-    token.ledger_step = 5;
+    fill(&prepare.accepted, storage);
+    prepare.ballot = (struct spotnik_ballot){ .round = 9, .initiator = { 0, 3 } };
+    prepare.parked = 1;
+    prepare.report = report;
+    prepare.report_count = 2;
+    prepare.joiner_count = 1;
+    prepare.joiner[0] = (struct spotnik_enter){ .member.id = { 0, 77 }, .committed = 4 };
+    spotnik_ledger_init(&prepare.ledger, 100, 10);
+    prepare.ledger_step = 5;
     copy.report = of_copy;
     copy.accepted.entry = entry_of_copy;
     copy.accepted.entry_max = ENTRIES;
-    spotnik_token_copy(&copy, &token);
+    spotnik_prepare_copy(&copy, &prepare);
     assert_int_equal(copy.accepted.epoch, 0);
-    token.accepted_ballot = token.accepted.ballot;
-    spotnik_token_copy(&copy, &token);
+    prepare.accepted_ballot = prepare.accepted.ballot;
+    spotnik_prepare_copy(&copy, &prepare);
     assert_ptr_equal(copy.report, of_copy);
     assert_memory_equal(of_copy, report, sizeof report);
     assert_int_equal(copy.parked, 1);
     assert_int_equal(copy.joiner[0].committed, 4);
     assert_int_equal(copy.ledger_step, 5);
-    assert_true(spotnik_ledger_equal(&copy.ledger, &token.ledger));
+    assert_true(spotnik_ledger_equal(&copy.ledger, &prepare.ledger));
     assert_int_equal(copy.accepted.epoch, 8);
     assert_ptr_equal(copy.accepted.entry, entry_of_copy);
     assert_memory_equal(entry_of_copy, storage, 3 * sizeof *storage);

@@ -98,15 +98,15 @@ static void run(struct worker *worker)
 static void all_go_on(const char *transport)
 {
     struct worker worker[MEMBERS] = { 0 };
-    uint64_t doubts[MEMBERS];
+    uint64_t pauses[MEMBERS];
 
     start(worker, transport);
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++)
-        doubts[i] = status_of(&worker[i]).doubts;
+        pauses[i] = status_of(&worker[i]).pauses;
     __atomic_fetch_add(&asleep_s, 3600, __ATOMIC_SEQ_CST);
     for (unsigned i = 0; i < MEMBERS; i++)
-        while (status_of(&worker[i]).doubts == doubts[i])
+        while (status_of(&worker[i]).pauses == pauses[i])
             sched_yield();
     run(worker);
     for (unsigned i = 0; i < MEMBERS; i++) {

@@ -116,26 +116,26 @@ static void sample_brief(struct spotnik_prng *prng, struct spotnik_proposal *pro
 }
 
 /* Some like the one before, or with the next share. */
-static void sample_runs(struct spotnik_prng *prng, struct spotnik_token *token)
+static void sample_runs(struct spotnik_prng *prng, struct spotnik_prepare *prepare)
 {
-    for (uint32_t i = 1; i < token->report_count; i++) {
+    for (uint32_t i = 1; i < prepare->report_count; i++) {
         if (below(prng, 3) == 0)
             continue;
-        token->report[i] = token->report[i - 1];
-        if (below(prng, 2) && token->report[i].share < 3)
-            token->report[i].share++;
+        prepare->report[i] = prepare->report[i - 1];
+        if (below(prng, 2) && prepare->report[i].share < 3)
+            prepare->report[i].share++;
     }
 }
 
-static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
+static void sample_prepare(struct spotnik_prng *prng, struct spotnik_prepare *prepare)
 {
-    token->ballot = sample_ballot(prng);
-    token->parked = (uint8_t)below(prng, 2);
-    token->report_count = 1 + below(prng, MEMBERS_MAX);
-    token->joiner_count = spotnik_prng_chance(prng, 1, 10) ? SPOTNIK_JOINERS_MAX : below(prng, 3);
-    token->ledger_step = spotnik_prng_next(prng);
-    for (uint32_t i = 0; i < token->report_count; i++)
-        token->report[i] = (struct spotnik_report){
+    prepare->ballot = sample_ballot(prng);
+    prepare->parked = (uint8_t)below(prng, 2);
+    prepare->report_count = 1 + below(prng, MEMBERS_MAX);
+    prepare->joiner_count = spotnik_prng_chance(prng, 1, 10) ? SPOTNIK_JOINERS_MAX : below(prng, 3);
+    prepare->ledger_step = spotnik_prng_next(prng);
+    for (uint32_t i = 0; i < prepare->report_count; i++)
+        prepare->report[i] = (struct spotnik_report){
             .evidence = (uint8_t)below(prng, 4),
             .leaving = (uint8_t)below(prng, 2),
             .promised = (uint8_t)below(prng, 2),
@@ -147,15 +147,15 @@ static void sample_token(struct spotnik_prng *prng, struct spotnik_token *token)
             .apart = spotnik_prng_next(prng),
             .cut = spotnik_prng_chance(prng, 1, 3) ? spotnik_prng_next(prng) : 0,
         };
-    for (uint32_t i = 0; i < token->joiner_count; i++)
-        token->joiner[i] =
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        prepare->joiner[i] =
             (struct spotnik_enter){ spotnik_sample_member(prng), spotnik_prng_next(prng) };
-    sample_ledger(prng, &token->ledger);
-    token->accepted_ballot = (struct spotnik_ballot){ 0 };
-    token->accepted.entry_count = 0;
+    sample_ledger(prng, &prepare->ledger);
+    prepare->accepted_ballot = (struct spotnik_ballot){ 0 };
+    prepare->accepted.entry_count = 0;
     if (spotnik_prng_chance(prng, 1, 2)) {
-        token->accepted_ballot = sample_ballot(prng);
-        sample_proposal(prng, &token->accepted);
+        prepare->accepted_ballot = sample_ballot(prng);
+        sample_proposal(prng, &prepare->accepted);
     }
 }
 
@@ -208,14 +208,14 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
         message.ballot = sample_ballot(prng);
     if (kind == SPOTNIK_MESSAGE_ASK)
         sample_ended(prng, &message.ended);
-    if (kind == SPOTNIK_MESSAGE_RECONCILE || kind == SPOTNIK_MESSAGE_PROMISE) {
-        message.token = &storage->token;
-        sample_token(prng, message.token);
+    if (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_PROMISE) {
+        message.prepare = &storage->prepare;
+        sample_prepare(prng, message.prepare);
         message.brief = below(prng, 2);
         if (message.brief)
-            sample_runs(prng, message.token);
-        if (message.brief && message.token->accepted_ballot.round && below(prng, 2))
-            sample_brief(prng, &message.token->accepted);
+            sample_runs(prng, message.prepare);
+        if (message.brief && message.prepare->accepted_ballot.round && below(prng, 2))
+            sample_brief(prng, &message.prepare->accepted);
     }
     if (kind == SPOTNIK_MESSAGE_ACCEPT || kind == SPOTNIK_MESSAGE_RESTART) {
         message.proposal = &storage->proposal;
@@ -231,7 +231,7 @@ struct spotnik_message spotnik_sample_message(struct spotnik_prng *prng,
         message.unmet = spotnik_sample_member(prng).id;
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         sample_digests(prng, message.digest);
-    if (kind == SPOTNIK_MESSAGE_DOUBT || kind == SPOTNIK_MESSAGE_ASSURE)
+    if (kind == SPOTNIK_MESSAGE_PAUSE_CHECK || kind == SPOTNIK_MESSAGE_PAUSE_ACK)
         message.serial = spotnik_prng_between(prng, 1, UINT64_MAX - 1);
     if (kind == SPOTNIK_MESSAGE_MISMATCH)
         sample_mismatch(prng, &message.mismatch);
@@ -324,7 +324,7 @@ static bool report_equal(const struct spotnik_report *a, const struct spotnik_re
            && a->cut == b->cut;
 }
 
-static bool token_equal(const struct spotnik_token *a, const struct spotnik_token *b)
+static bool prepare_equal(const struct spotnik_prepare *a, const struct spotnik_prepare *b)
 {
     if (!ballot_equal(a->ballot, b->ballot)
         || !ballot_equal(a->accepted_ballot, b->accepted_ballot))
@@ -357,9 +357,9 @@ bool spotnik_sample_equal(const struct spotnik_message *a, const struct spotnik_
     if (a->kind != b->kind || a->epoch != b->epoch || a->committed != b->committed
         || a->brief != b->brief)
         return false;
-    if (!a->token != !b->token || !a->proposal != !b->proposal)
+    if (!a->prepare != !b->prepare || !a->proposal != !b->proposal)
         return false;
-    if (a->token && !token_equal(a->token, b->token))
+    if (a->prepare && !prepare_equal(a->prepare, b->prepare))
         return false;
     if (a->proposal && !proposal_equal(a->proposal, b->proposal))
         return false;

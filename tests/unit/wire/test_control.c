@@ -169,7 +169,7 @@ TEST(garbage_inside_a_message_is_refused_or_means_itself)
 
     for (uint32_t i = 0; i < 5000; i++) {
         struct spotnik_message drawn;
-        message_draw(f, i % 2 ? SPOTNIK_MESSAGE_RECONCILE : SPOTNIK_MESSAGE_ACCEPT, &drawn);
+        message_draw(f, i % 2 ? SPOTNIK_MESSAGE_PREPARE : SPOTNIK_MESSAGE_ACCEPT, &drawn);
         for (uint32_t k = 0; k <= i % 4; k++)
             f->bytes[spotnik_prng_below(&f->prng, f->size)] = (uint8_t)spotnik_prng_next(&f->prng);
         assert_refused_or_canonical(f, f->bytes, f->size);
@@ -203,19 +203,19 @@ static struct spotnik_message small_accept(struct fixture *f)
     return message;
 }
 
-static struct spotnik_message small_token(struct fixture *f)
+static struct spotnik_message small_prepare(struct fixture *f)
 {
     struct spotnik_message message =
-        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
+        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_PREPARE, f->drawn);
 
     message.brief = false;
-    message.token->report_count = 2;
-    message.token->joiner_count = 1;
+    message.prepare->report_count = 2;
+    message.prepare->joiner_count = 1;
     /* the sample may hold none */
-    message.token->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 };
-    message.token->accepted_ballot.round = 0;
-    memset(message.token->report, 0, 2 * sizeof message.token->report[0]);
-    spotnik_ledger_init(&message.token->ledger, 0, 0);
+    message.prepare->joiner[0] = (struct spotnik_enter){ spotnik_sample_member(&f->prng), 5 };
+    message.prepare->accepted_ballot.round = 0;
+    memset(message.prepare->report, 0, 2 * sizeof message.prepare->report[0]);
+    spotnik_ledger_init(&message.prepare->ledger, 0, 0);
     return message;
 }
 
@@ -280,26 +280,26 @@ TEST(proposals_lie_as_documented)
         assert_int_equal(at(f, 280 + 8 * i, 8), 5 + i);
 }
 
-TEST(tokens_lie_as_documented)
+TEST(prepares_lie_as_documented)
 {
     struct fixture *f = *state;
-    struct spotnik_message message = small_token(f);
-    struct spotnik_token *token = message.token;
+    struct spotnik_message message = small_prepare(f);
+    struct spotnik_prepare *prepare = message.prepare;
 
-    token->parked = 1;
-    token->report[1] = (struct spotnik_report){ .evidence = 3,
-                                                .leaving = 1,
-                                                .begun = 1,
-                                                .bare = 1,
-                                                .committed = 99,
-                                                .share = 2,
-                                                .share_count = 5,
-                                                .cut = 1u << 21,
-                                                .apart = 1u << 20 };
+    prepare->parked = 1;
+    prepare->report[1] = (struct spotnik_report){ .evidence = 3,
+                                                  .leaving = 1,
+                                                  .begun = 1,
+                                                  .bare = 1,
+                                                  .committed = 99,
+                                                  .share = 2,
+                                                  .share_count = 5,
+                                                  .cut = 1u << 21,
+                                                  .apart = 1u << 20 };
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
                      24 + 72 + 2 * 40 + 56 + 48);
-    assert_int_equal(at(f, 24, 8), token->ballot.round);
-    assert_int_equal(at(f, 48, 8), token->ledger_step);
+    assert_int_equal(at(f, 24, 8), prepare->ballot.round);
+    assert_int_equal(at(f, 48, 8), prepare->ledger_step);
     assert_int_equal(at(f, 56, 8), 0); /* nothing accepted */
     assert_int_equal(at(f, 80, 4), 2);
     assert_int_equal(at(f, 84, 4), 1);
@@ -310,8 +310,8 @@ TEST(tokens_lie_as_documented)
     assert_int_equal(at(f, 156, 4), 5);
     assert_int_equal(at(f, 160, 8), 1u << 20);
     assert_int_equal(at(f, 168, 8), 1u << 21);
-    assert_int_equal(at(f, 176, 8), token->joiner[0].member.id.high);
-    assert_int_equal(at(f, 224, 8), token->joiner[0].committed);
+    assert_int_equal(at(f, 176, 8), prepare->joiner[0].member.id.high);
+    assert_int_equal(at(f, 224, 8), prepare->joiner[0].committed);
 }
 
 /* Set a field for one try, restore it after. */
@@ -378,19 +378,20 @@ TEST(impossible_ledgers_are_refused)
 TEST(impossible_tokens_are_refused)
 {
     struct fixture *f = *state;
-    struct spotnik_message message = small_token(f);
-    struct spotnik_token *token = message.token;
+    struct spotnik_message message = small_prepare(f);
+    struct spotnik_prepare *prepare = message.prepare;
 
-    WITH(message, token->ballot.round, 0, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->parked, 2, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->report_count, 0, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->report[1].evidence, SPOTNIK_EVIDENCE_GONE, SPOTNIK_OK);
-    WITH(message, token->report[1].evidence, SPOTNIK_EVIDENCE_GONE + 1, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->report[1].leaving, 2, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->report[1].promised, 2, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->report[1].begun, 2, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->joiner[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
-    WITH(message, token->joiner[0].member.id, ((struct spotnik_id){ 0, 0 }), SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->ballot.round, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->parked, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->report_count, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->report[1].evidence, SPOTNIK_EVIDENCE_GONE, SPOTNIK_OK);
+    WITH(message, prepare->report[1].evidence, SPOTNIK_EVIDENCE_GONE + 1, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->report[1].leaving, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->report[1].promised, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->report[1].begun, 2, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->joiner[0].member.port, 0, SPOTNIK_ERR_ARGUMENT);
+    WITH(message, prepare->joiner[0].member.id, ((struct spotnik_id){ 0, 0 }),
+         SPOTNIK_ERR_ARGUMENT);
 }
 
 /* Written under wider limits than those of the reader. */
@@ -404,9 +405,9 @@ TEST(what_exceeds_the_limits_is_refused)
 
     assert_non_null(memory);
     f->drawn = spotnik_wire_storage_init(memory, &wide);
-    struct spotnik_message message = small_token(f);
-    WITH(message, message.token->report_count, f->limits.members_max, SPOTNIK_OK);
-    WITH(message, message.token->report_count, f->limits.members_max + 1, SPOTNIK_ERR_LIMIT);
+    struct spotnik_message message = small_prepare(f);
+    WITH(message, message.prepare->report_count, f->limits.members_max, SPOTNIK_OK);
+    WITH(message, message.prepare->report_count, f->limits.members_max + 1, SPOTNIK_ERR_LIMIT);
 
     message = small_accept(f);
     for (uint32_t i = 0; i < message.proposal->entry_max; i++)
@@ -429,7 +430,7 @@ TEST(what_exceeds_the_limits_is_refused)
 TEST(counts_are_held_against_bytes_and_arrays)
 {
     struct fixture *f = *state;
-    struct spotnik_message message = small_token(f);
+    struct spotnik_message message = small_prepare(f);
     size_t counts = SPOTNIK_WIRE_HEAD_BYTES + 2 * SPOTNIK_WIRE_BALLOT_BYTES + 8;
 
     f->size = spotnik_control_encode(&message, f->bytes, BYTES_MAX);
@@ -471,7 +472,7 @@ TEST(impossible_runs_are_refused)
         brief->run[0] = run;
         assert_verdict(f, &message, SPOTNIK_ERR_ARGUMENT);
     }
-    message = small_token(f);
+    message = small_prepare(f);
     message.brief = true;
     assert_verdict(f, &message, SPOTNIK_OK);
     size_t runs = SPOTNIK_WIRE_HEAD_BYTES + SPOTNIK_WIRE_TOKEN_BYTES;
@@ -489,24 +490,24 @@ TEST(the_largest_message_is_as_long_as_the_limit)
 {
     struct fixture *f = *state;
     struct spotnik_message message =
-        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_RECONCILE, f->drawn);
-    struct spotnik_token *token = message.token;
+        spotnik_sample_message(&f->prng, SPOTNIK_MESSAGE_PREPARE, f->drawn);
+    struct spotnik_prepare *prepare = message.prepare;
 
-    token->report_count = f->limits.members_max;
-    token->joiner_count = SPOTNIK_JOINERS_MAX;
-    token->accepted_ballot.round = 1;
+    prepare->report_count = f->limits.members_max;
+    prepare->joiner_count = SPOTNIK_JOINERS_MAX;
+    prepare->accepted_ballot.round = 1;
     message.brief = true;
-    for (uint32_t i = 0; i < token->report_count; i++)
-        token->report[i].committed = i;
+    for (uint32_t i = 0; i < prepare->report_count; i++)
+        prepare->report[i].committed = i;
     /* all of them new, each for itself */
-    token->accepted.entry_count = token->accepted.brief.run_count = token->accepted.entry_max;
-    for (uint32_t i = 0; i < token->accepted.entry_max; i++)
-        token->accepted.brief.run[i] =
+    prepare->accepted.entry_count = prepare->accepted.brief.run_count = prepare->accepted.entry_max;
+    for (uint32_t i = 0; i < prepare->accepted.entry_max; i++)
+        prepare->accepted.brief.run[i] =
             (struct spotnik_run){ .rank = SPOTNIK_NO_RANK, .count = 1, .flags = i % 2 };
-    token->accepted.founding.id = 1;
-    token->ledger.returned_count = token->accepted.ledger.returned_count =
+    prepare->accepted.founding.id = 1;
+    prepare->ledger.returned_count = prepare->accepted.ledger.returned_count =
         SPOTNIK_LEDGER_RETURNED_MAX;
-    token->ledger.deal_count = token->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
+    prepare->ledger.deal_count = prepare->accepted.ledger.deal_count = SPOTNIK_LEDGER_DEAL_MAX;
     assert_int_equal(spotnik_control_size(&message), spotnik_control_bytes_max(&f->limits));
     assert_int_equal(spotnik_control_encode(&message, f->bytes, BYTES_MAX),
                      spotnik_control_size(&message));

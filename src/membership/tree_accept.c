@@ -20,10 +20,10 @@ static bool is_voter(const struct spotnik_core *core, uint32_t rank)
 }
 
 /* Among many members a list of them would be as much memory as all else that we keep: where the
- * proposal has a brief form that is kept, until a token of a later ballot needs the whole. */
-void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal)
+ * proposal has a brief form that is kept, until a PREPARE of a later ballot needs the whole. */
+void tree_accept_keep(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     if (proposal->brief.run_count == 0)
         spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
     if (proposal->brief.run_count > 0)
@@ -34,23 +34,23 @@ void collect_keep(struct spotnik_core *core, struct spotnik_proposal *proposal)
 
 static void tell_below(struct spotnik_core *core, uint32_t rank)
 {
-    uint32_t below[PLACES_BELOW], count = gather_below(core, rank, below);
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
 
-    SPOTNIK_ASSERT(core->membership->gather.answered);
+    SPOTNIK_ASSERT(core->membership->tree.answered);
     for (uint32_t i = 0; i < count; i++)
         if (is_voter(core, below[i]))
-            gather_send(core, SPOTNIK_MESSAGE_ACCEPT, below[i]);
+            tree_prepare_send(core, SPOTNIK_MESSAGE_ACCEPT, below[i]);
         else
             tell_below(core, below[i]);
 }
 
 static bool is_whole(const struct spotnik_core *core, uint32_t rank)
 {
-    uint32_t below[PLACES_BELOW], count = gather_below(core, rank, below);
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
 
-    SPOTNIK_ASSERT(core->membership->gather.answered);
+    SPOTNIK_ASSERT(core->membership->tree.answered);
     for (uint32_t i = 0; i < count; i++)
-        if (!(is_voter(core, below[i]) ? is_in(core->membership->gather.heard, below[i])
+        if (!(is_voter(core, below[i]) ? is_in(core->membership->tree.heard, below[i])
                                        : is_whole(core, below[i])))
             return false;
     return true;
@@ -58,9 +58,9 @@ static bool is_whole(const struct spotnik_core *core, uint32_t rank)
 
 static void say_accepted(struct spotnik_core *core)
 {
-    struct peer *peer = peer_find(core, core->membership->gather.teller);
+    struct peer *peer = peer_find(core, core->membership->tree.teller);
 
-    SPOTNIK_ASSERT(core->membership->gather.accepted);
+    SPOTNIK_ASSERT(core->membership->tree.accepted);
     if (peer && peer->linked)
         send_of_ballot(core, peer, SPOTNIK_MESSAGE_ACCEPTED);
 }
@@ -68,9 +68,9 @@ static void say_accepted(struct spotnik_core *core)
 /* All voters below us have accepted, as we have. Of the initiator's, these are all. */
 static void conclude(struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(!core->membership->gather.accepted);
-    core->membership->gather.accepted = true;
-    if (core->membership->gather.origin != core->rank) {
+    SPOTNIK_ASSERT(!core->membership->tree.accepted);
+    core->membership->tree.accepted = true;
+    if (core->membership->tree.origin != core->rank) {
         say_accepted(core);
         return;
     }
@@ -79,44 +79,44 @@ static void conclude(struct spotnik_core *core)
 }
 
 /* core->vote->accepted is our vote, and those that do not vote have been told. */
-void collect_begin(struct spotnik_core *core)
+void tree_accept_begin(struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     SPOTNIK_ASSERT(spotnik_ballot_compare(core->membership->accepted.ballot,
                                           core->membership->promised)
                    == 0);
-    gather_clear(core);
-    core->membership->gather.answered = true;
+    tree_prepare_clear(core);
+    core->membership->tree.answered = true;
     tell_below(core, core->rank);
     if (is_whole(core, core->rank))
         conclude(core);
 }
 
 /* ACCEPT has come once more, perhaps over another link. */
-void collect_again(struct spotnik_core *core, const struct peer *from)
+void tree_accept_again(struct spotnik_core *core, const struct peer *from)
 {
-    core->membership->gather.teller = from->member.id;
-    if (core->membership->gather.accepted)
+    core->membership->tree.teller = from->member.id;
+    if (core->membership->tree.accepted)
         say_accepted(core);
 }
 
-bool collect_is_on(const struct spotnik_core *core)
+bool tree_accept_is_on(const struct spotnik_core *core)
 {
-    return core->membership->gather.on && core->membership->promised.round != 0
+    return core->membership->tree.on && core->membership->promised.round != 0
            && spotnik_ballot_compare(core->membership->accepted.ballot, core->membership->promised)
                   == 0;
 }
 
-bool collect_awaits(const struct spotnik_core *core, uint32_t rank)
+bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank)
 {
-    return collect_is_on(core) && is_voter(core, rank)
-           && !is_in(core->membership->gather.heard, rank);
+    return tree_accept_is_on(core) && is_voter(core, rank)
+           && !is_in(core->membership->tree.heard, rank);
 }
 
-void collect_hear(struct spotnik_core *core, uint32_t rank)
+void tree_accept_hear(struct spotnik_core *core, uint32_t rank)
 {
-    SPOTNIK_ASSERT(collect_is_on(core) && rank < core->view.size);
-    core->membership->gather.heard[rank / 64] |= UINT64_C(1) << rank % 64;
-    if (!core->membership->gather.accepted && is_whole(core, core->rank))
+    SPOTNIK_ASSERT(tree_accept_is_on(core) && rank < core->view.size);
+    core->membership->tree.heard[rank / 64] |= UINT64_C(1) << rank % 64;
+    if (!core->membership->tree.accepted && is_whole(core, core->rank))
         conclude(core);
 }

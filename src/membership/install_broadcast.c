@@ -4,16 +4,16 @@
  * at every hop. Nothing has to come back: if a member is missed, the first peer that hears it speak
  * in an old epoch tells it.
  *
- * Places count from the initiator: see places.c. Blocks are of `warm_count`, so that a tree link is
- * a warm one; each member tells three at most. Where passes go by a tree heads of blocks tell two
- * others, by new links: a chain of them would be as long as a small ring. */
+ * Places count from the initiator: see tree_layout.c. Blocks are of `warm_count`, so that a tree
+ * link is a warm one; each member tells three at most. Where passes go by a tree heads of blocks
+ * tell two others, by new links: a chain of them would be as long as a small ring. */
 #include "base/assert.h"
 #include "membership/membership.h"
 
 struct tree {
     const struct spotnik_proposal *proposal;
     uint32_t origin; /* index of the initiator's entry */
-    struct places places;
+    struct tree_layout tree_layout;
 };
 
 static struct tree tree_of(const struct spotnik_core *core)
@@ -25,10 +25,10 @@ static struct tree tree_of(const struct spotnik_core *core)
     SPOTNIK_ASSERT(proposal->entry_count > 0);
     return (struct tree){ .proposal = proposal,
                           .origin = origin == SPOTNIK_NO_RANK ? 0 : origin,
-                          .places = { .count = proposal->entry_count,
-                                      .block = core->limits.warm_count,
-                                      .forked =
-                                          proposal->entry_count > core->limits.tree_members } };
+                          .tree_layout = { .count = proposal->entry_count,
+                                           .block = core->limits.warm_count,
+                                           .forked = proposal->entry_count
+                                                     > core->limits.tree_members } };
 }
 
 /* NO_RANK when it has no entry. */
@@ -50,15 +50,15 @@ static bool known_out(const struct spotnik_core *core, const struct tree *tree, 
     uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
     uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
     return rank != SPOTNIK_NO_RANK
-           && (spotnik_evidence_out(core->membership->book[rank].evidence)
-               || core->membership->rumoured[rank]);
+           && (spotnik_evidence_out(core->membership->evidence_table[rank].evidence)
+               || core->membership->suspected_by_peer[rank]);
 }
 
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place);
 
 static void tell_below(struct spotnik_core *core, const struct tree *tree, uint32_t place)
 {
-    uint32_t below[PLACES_BELOW], count = places_below(&tree->places, place, below);
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_layout_below(&tree->tree_layout, place, below);
 
     for (uint32_t i = 0; i < count; i++)
         tell_subtree(core, tree, below[i]);
@@ -81,7 +81,7 @@ static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uin
     }
 }
 
-void restart_spread(struct spotnik_core *core)
+void restart_broadcast(struct spotnik_core *core)
 {
     struct tree tree = tree_of(core);
     uint32_t place = place_of(&tree, core->self.id);
@@ -103,7 +103,7 @@ void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
         || ours == SPOTNIK_NO_RANK || place == SPOTNIK_NO_RANK)
         return;
     while (up != 0 && up != ours && known_out(core, &tree, up))
-        up = places_above(&tree.places, up);
+        up = tree_layout_above(&tree.tree_layout, up);
     if (up == ours)
         tell_below(core, &tree, place);
 }

@@ -2,7 +2,7 @@
 /* The first pass by a tree, in views of many members (docs/design/0036-many-members.md). ASK goes
  * down from the initiator, and each member promises. PROMISE comes up, and brings the reports of
  * all below its sender. A member answers when each of those has answered or has ended. Those below
- * one that is out are asked in its stead. In the token a promise says that all below that member
+ * one that is out are asked in its stead. In PREPARE a promise says that all below that member
  * are told of, too: none leaves its member before.
  *
  * A tree finds the dead and the living, but not a member that is silent to the one above it alone.
@@ -17,39 +17,39 @@ static bool is_in(const uint64_t *bits, uint32_t at)
     return bits[at / 64] >> at % 64 & 1;
 }
 
-void gather_clear(struct spotnik_core *core)
+void tree_prepare_clear(struct spotnik_core *core)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
     size_t bytes = (core->limits.members_max + 63) / 64 * sizeof(uint64_t);
 
-    memset(gather->sent, 0, bytes);
-    memset(gather->heard, 0, bytes);
+    memset(tree->sent, 0, bytes);
+    memset(tree->heard, 0, bytes);
 }
 
 /* Whom the ballot before was about to ask has not learnt of us. */
 static void stop_seeking(struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     for (uint32_t i = 0; i < core->membership->peer_top; i++) {
         struct peer *peer = &core->membership->peer[i];
         uint32_t rank = peer->used && peer->sought ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
-        if (rank != SPOTNIK_NO_RANK && is_in(core->membership->gather.sent, rank))
+        if (rank != SPOTNIK_NO_RANK && is_in(core->membership->tree.sent, rank))
             peer_unseek(peer);
     }
 }
 
 /* The ballot that we had promised is over for us. What it still has in the queue is void. */
-void gather_end(struct spotnik_core *core)
+void tree_prepare_end(struct spotnik_core *core)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    if (!gather->on)
+    if (!tree->on)
         return;
     stop_seeking(core);
-    gather_clear(core);
-    gather->on = gather->answered = gather->accepted = false;
-    gather->asker_count = 0;
-    gather->teller = (struct spotnik_id){ 0 };
+    tree_prepare_clear(core);
+    tree->on = tree->answered = tree->accepted = false;
+    tree->asker_count = 0;
+    tree->teller = (struct spotnik_id){ 0 };
 }
 
 /* Silent for no reason that we know. Of one that has closed its link, as the dead do, a refused
@@ -57,7 +57,7 @@ void gather_end(struct spotnik_core *core)
 static bool is_silent(struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (core->membership->book[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
         const struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
         if (!peer || !peer->likely)
@@ -67,39 +67,40 @@ static bool is_silent(struct spotnik_core *core)
 }
 
 /* Do the passes of our view go by a tree? */
-bool gather_is_used(const struct spotnik_core *core)
+bool tree_prepare_is_used(const struct spotnik_core *core)
 {
     return core->view.size > core->limits.tree_members;
 }
 
 /* May the ballot that we start go by a tree? */
-bool gather_is_due(struct spotnik_core *core)
+bool tree_prepare_is_due(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return gather_is_used(core) && !core->membership->gather.missed && !core->membership->parked
+    return tree_prepare_is_used(core) && !core->membership->tree.missed && !core->membership->parked
            && core->membership->retries == 0 && !is_silent(core);
 }
 
-static struct places places_of(const struct spotnik_core *core)
+static struct tree_layout places_of(const struct spotnik_core *core)
 {
-    return (struct places){ .count = core->view.size,
-                            .block = core->limits.warm_count,
-                            .forked = true };
+    return (struct tree_layout){ .count = core->view.size,
+                                 .block = core->limits.warm_count,
+                                 .forked = true };
 }
 
-uint32_t gather_place(const struct spotnik_core *core, uint32_t rank)
+uint32_t tree_prepare_place(const struct spotnik_core *core, uint32_t rank)
 {
-    SPOTNIK_ASSERT(rank < core->view.size && core->membership->gather.origin < core->view.size);
-    return (rank + core->view.size - core->membership->gather.origin) % core->view.size;
+    SPOTNIK_ASSERT(rank < core->view.size && core->membership->tree.origin < core->view.size);
+    return (rank + core->view.size - core->membership->tree.origin) % core->view.size;
 }
 
-uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t below[PLACES_BELOW])
+uint32_t tree_prepare_below(const struct spotnik_core *core, uint32_t rank,
+                            uint32_t below[TREE_CHILDREN_MAX])
 {
-    struct places places = places_of(core);
-    uint32_t count = places_below(&places, gather_place(core, rank), below);
+    struct tree_layout tree_layout = places_of(core);
+    uint32_t count = tree_layout_below(&tree_layout, tree_prepare_place(core, rank), below);
 
     for (uint32_t i = 0; i < count; i++)
-        below[i] = (below[i] + core->membership->gather.origin) % core->view.size;
+        below[i] = (below[i] + core->membership->tree.origin) % core->view.size;
     return count;
 }
 
@@ -107,7 +108,7 @@ uint32_t gather_below(const struct spotnik_core *core, uint32_t rank, uint32_t b
 static void deliver(struct spotnik_core *core, enum spotnik_message_kind kind, struct peer *peer)
 {
     SPOTNIK_ASSERT(peer->linked);
-    SPOTNIK_ASSERT(core->frozen && core->membership->gather.on);
+    SPOTNIK_ASSERT(core->frozen && core->membership->tree.on);
     tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
     send_of_ballot(core, peer, kind);
@@ -116,14 +117,14 @@ static void deliver(struct spotnik_core *core, enum spotnik_message_kind kind, s
 /* Once; and again over each new link, as long as it has not answered. Over a new link not before
  * its first word has come, which tells whether the other stands in our view: else it would have to
  * be told the view first, and whole. */
-void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank)
+void tree_prepare_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
     SPOTNIK_ASSERT(rank < core->view.size && rank != core->rank);
-    if (is_in(gather->sent, rank))
+    if (is_in(tree->sent, rank))
         return;
-    gather->sent[rank / 64] |= UINT64_C(1) << rank % 64;
+    tree->sent[rank / 64] |= UINT64_C(1) << rank % 64;
     struct peer *peer = peer_want_near(core, &core->view.entry[rank].member, rank);
     if (peer->linked && peer->heard)
         deliver(core, kind, peer);
@@ -135,32 +136,32 @@ void gather_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint
 static bool is_out(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_out(core->membership->book[rank].evidence)
-           || core->membership->rumoured[rank];
+    return spotnik_evidence_out(core->membership->evidence_table[rank].evidence)
+           || core->membership->suspected_by_peer[rank];
 }
 
 static void ask_below(struct spotnik_core *core, uint32_t rank)
 {
-    uint32_t below[PLACES_BELOW], count = gather_below(core, rank, below);
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
 
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     for (uint32_t i = 0; i < count; i++) {
-        if (core->membership->token.report[below[i]].promised)
+        if (core->membership->prepare.report[below[i]].promised)
             continue;
         if (is_out(core, below[i]))
             ask_below(core, below[i]);
         else
-            gather_send(core, SPOTNIK_MESSAGE_ASK, below[i]);
+            tree_prepare_send(core, SPOTNIK_MESSAGE_ASK, below[i]);
     }
 }
 
 static bool is_whole(const struct spotnik_core *core, uint32_t rank)
 {
-    uint32_t below[PLACES_BELOW], count = gather_below(core, rank, below);
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
 
-    SPOTNIK_ASSERT(core->membership->gather.on);
+    SPOTNIK_ASSERT(core->membership->tree.on);
     for (uint32_t i = 0; i < count; i++)
-        if (!core->membership->token.report[below[i]].promised
+        if (!core->membership->prepare.report[below[i]].promised
             && !(is_out(core, below[i]) && is_whole(core, below[i])))
             return false;
     return true;
@@ -169,16 +170,16 @@ static bool is_whole(const struct spotnik_core *core, uint32_t rank)
 /* All below us have answered, or have ended. */
 static void answer(struct spotnik_core *core)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    SPOTNIK_ASSERT(gather->on && !gather->answered);
-    gather->answered = true;
-    if (gather->origin == core->rank) {
-        token_returned(core);
+    SPOTNIK_ASSERT(tree->on && !tree->answered);
+    tree->answered = true;
+    if (tree->origin == core->rank) {
+        prepare_returned(core);
         return;
     }
-    for (uint32_t i = 0; i < gather->asker_count; i++) {
-        struct peer *peer = peer_find(core, gather->asker[i]);
+    for (uint32_t i = 0; i < tree->asker_count; i++) {
+        struct peer *peer = peer_find(core, tree->asker[i]);
         if (peer && peer->linked)
             send_of_ballot(core, peer, SPOTNIK_MESSAGE_PROMISE);
     }
@@ -186,14 +187,14 @@ static void answer(struct spotnik_core *core)
 
 /* Ask whoever is to be asked by us, and answer if nobody is awaited any more. A ballot whose
  * initiator has ended goes nowhere: we bid higher. */
-void gather_go(struct spotnik_core *core)
+void tree_prepare_go(struct spotnik_core *core)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    if (!gather->on || gather->answered)
+    if (!tree->on || tree->answered)
         return;
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->frozen);
-    if (gather->origin != core->rank && is_out(core, gather->origin)) {
+    if (tree->origin != core->rank && is_out(core, tree->origin)) {
         ballot_start(core);
         return;
     }
@@ -203,87 +204,87 @@ void gather_go(struct spotnik_core *core)
 }
 
 /* We have promised the ballot of the member of rank `origin`, and signed. */
-void gather_begin(struct spotnik_core *core, uint32_t origin)
+void tree_prepare_begin(struct spotnik_core *core, uint32_t origin)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    SPOTNIK_ASSERT(!gather->on && origin < core->view.size);
+    SPOTNIK_ASSERT(!tree->on && origin < core->view.size);
     SPOTNIK_ASSERT(core->membership->promised.round != 0);
-    gather->on = true;
-    gather->origin = origin;
+    tree->on = true;
+    tree->origin = origin;
 }
 
 /* Those that are known to have ended, for all that we ask. */
-void gather_tell_ended(struct spotnik_core *core)
+void tree_prepare_tell_ended(struct spotnik_core *core)
 {
-    struct spotnik_ended *ended = &core->membership->gather.ended;
+    struct spotnik_ended *ended = &core->membership->tree.ended;
 
     ended->count = 0;
     for (uint32_t rank = 0; rank < core->view.size && ended->count < SPOTNIK_ENDED_MAX; rank++)
-        if (core->membership->rumoured[rank]
-            || core->membership->book[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+        if (core->membership->suspected_by_peer[rank]
+            || core->membership->evidence_table[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             ended->rank[ended->count++] = rank;
 }
 
-void gather_asked_by(struct spotnik_core *core, struct spotnik_id id)
+void tree_prepare_asked_by(struct spotnik_core *core, struct spotnik_id id)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    SPOTNIK_ASSERT(gather->on && gather->asker_count <= ASKERS_MAX);
-    for (uint32_t i = 0; i < gather->asker_count; i++)
-        if (spotnik_id_equal(gather->asker[i], id))
+    SPOTNIK_ASSERT(tree->on && tree->asker_count <= ASKERS_MAX);
+    for (uint32_t i = 0; i < tree->asker_count; i++)
+        if (spotnik_id_equal(tree->asker[i], id))
             return;
-    if (gather->asker_count == ASKERS_MAX) /* the first of them is long out */
-        memmove(gather->asker, gather->asker + 1, --gather->asker_count * sizeof(*gather->asker));
-    gather->asker[gather->asker_count++] = id;
+    if (tree->asker_count == ASKERS_MAX) /* the first of them is long out */
+        memmove(tree->asker, tree->asker + 1, --tree->asker_count * sizeof(*tree->asker));
+    tree->asker[tree->asker_count++] = id;
 }
 
 /* New evidence of our own, before we have answered: it goes up with our answer. Against the
  * initiator it is worth a ballot instead, as it is after our answer. */
-void gather_reroute(struct spotnik_core *core, struct spotnik_id failed)
+void tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
-    if (!gather->on || gather->answered
+    if (!tree->on || tree->answered
         || spotnik_id_equal(failed, core->membership->promised.initiator))
         return;
-    token_sign(core);
-    gather_go(core);
+    prepare_sign(core);
+    tree_prepare_go(core);
 }
 
 /* Is something for it that may not have reached it? */
-bool gather_seeks(const struct spotnik_core *core, const struct peer *peer)
+bool tree_prepare_seeks(const struct spotnik_core *core, const struct peer *peer)
 {
-    uint32_t rank = core->membership->gather.on ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
+    uint32_t rank = core->membership->tree.on ? peer_rank(core, peer) : SPOTNIK_NO_RANK;
 
-    return rank != SPOTNIK_NO_RANK && is_in(core->membership->gather.sent, rank);
+    return rank != SPOTNIK_NO_RANK && is_in(core->membership->tree.sent, rank);
 }
 
 /* The first word on a new link, from a member that we had asked, or told: what we said may be
  * lost. */
-void gather_flush(struct spotnik_core *core, struct peer *peer)
+void tree_prepare_flush(struct spotnik_core *core, struct peer *peer)
 {
-    struct spotnik_gather *gather = &core->membership->gather;
+    struct spotnik_tree_prepare *tree = &core->membership->tree;
 
     SPOTNIK_ASSERT(peer->linked && peer->heard);
-    if (!gather_seeks(core, peer))
+    if (!tree_prepare_seeks(core, peer))
         return;
     uint32_t rank = peer_rank(core, peer);
-    if (!gather->answered && !core->membership->token.report[rank].promised)
+    if (!tree->answered && !core->membership->prepare.report[rank].promised)
         deliver(core, SPOTNIK_MESSAGE_ASK, peer);
-    else if (collect_awaits(core, rank))
+    else if (tree_accept_awaits(core, rank))
         deliver(core, SPOTNIK_MESSAGE_ACCEPT, peer);
 }
 
 /* Our tree has come up whole. Has it left members out that may live? */
-bool gather_has_missed(const struct spotnik_core *core)
+bool tree_prepare_has_missed(const struct spotnik_core *core)
 {
-    const struct spotnik_token *token = &core->membership->token;
+    const struct spotnik_prepare *prepare = &core->membership->prepare;
 
-    SPOTNIK_ASSERT(token->report_count == core->view.size);
+    SPOTNIK_ASSERT(prepare->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (!token->report[rank].promised
-            && token->report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
+        if (!prepare->report[rank].promised
+            && prepare->report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
             return true;
     return false;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ASK, PROMISE and ACCEPTED arrive: the passes by a tree (gather.c, collect.c). */
+/* ASK, PROMISE and ACCEPTED arrive: the passes by a tree (tree_prepare.c, tree_accept.c). */
 #include "base/assert.h"
 #include "membership/membership.h"
 
 static bool is_of_view(const struct spotnik_core *core, const struct peer *from,
                        const struct spotnik_message *message)
 {
-    return core->role == SPOTNIK_ROLE_MEMBER && gather_is_used(core)
+    return core->role == SPOTNIK_ROLE_MEMBER && tree_prepare_is_used(core)
            && message->epoch == core->view.epoch && peer_rank(core, from) != SPOTNIK_NO_RANK;
 }
 
@@ -15,17 +15,17 @@ static void learn_ended(struct spotnik_core *core, const struct spotnik_ended *e
 {
     for (uint32_t i = 0; i < ended->count; i++)
         if (ended->rank[i] < core->view.size && ended->rank[i] != core->rank)
-            core->membership->rumoured[ended->rank[i]] = true;
+            core->membership->suspected_by_peer[ended->rank[i]] = true;
 }
 
-static void learn_reports(struct spotnik_core *core, const struct spotnik_token *token)
+static void learn_reports(struct spotnik_core *core, const struct spotnik_prepare *prepare)
 {
-    SPOTNIK_ASSERT(token->report_count == core->view.size);
+    SPOTNIK_ASSERT(prepare->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (token->report[rank].leaving)
-            core->membership->book[rank].leaving = 1;
-        if (rank != core->rank && token->report[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            core->membership->rumoured[rank] = true;
+        if (prepare->report[rank].leaving)
+            core->membership->evidence_table[rank].leaving = 1;
+        if (rank != core->rank && prepare->report[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+            core->membership->suspected_by_peer[rank] = true;
     }
 }
 
@@ -35,21 +35,21 @@ static void take_part(struct spotnik_core *core, const struct peer *from,
 {
     ballot_promise(core, message->ballot, false);
     learn_ended(core, &message->ended);
-    core->membership->gather.ended = message->ended;
-    token_clear(core);
-    token_sign(core);
+    core->membership->tree.ended = message->ended;
+    prepare_clear(core);
+    prepare_sign(core);
     core->membership->retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
-    gather_begin(core, origin);
-    gather_asked_by(core, from->member.id);
-    gather_go(core);
+    tree_prepare_begin(core, origin);
+    tree_prepare_asked_by(core, from->member.id);
+    tree_prepare_go(core);
 }
 
 /* The member above us had asked already, or one above that asks in its stead. */
 static void answer_again(struct spotnik_core *core, struct peer *from)
 {
-    gather_asked_by(core, from->member.id);
-    if (core->membership->gather.answered)
+    tree_prepare_asked_by(core, from->member.id);
+    if (core->membership->tree.answered)
         send_of_ballot(core, from, SPOTNIK_MESSAGE_PROMISE);
 }
 
@@ -66,7 +66,7 @@ void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_m
     } else if (order < 0) {
         learn_ended(core, &message->ended);
         ballot_outbid(core, false);
-    } else if (core->membership->gather.on) {
+    } else if (core->membership->tree.on) {
         answer_again(core, from);
     }
 }
@@ -74,25 +74,25 @@ void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_m
 void on_promise(struct spotnik_core *core, const struct peer *from,
                 const struct spotnik_message *message)
 {
-    const struct spotnik_token *token = message->token;
+    const struct spotnik_prepare *prepare = message->prepare;
 
-    if (!is_of_view(core, from, message) || token->report_count != core->view.size
-        || (token->accepted_ballot.round
-            && (token->accepted.epoch != core->view.epoch + 1
-                || !proposal_unpack(core, &message->token->accepted))))
+    if (!is_of_view(core, from, message) || prepare->report_count != core->view.size
+        || (prepare->accepted_ballot.round
+            && (prepare->accepted.epoch != core->view.epoch + 1
+                || !proposal_unpack(core, &message->prepare->accepted))))
         return;
-    if (!core->membership->gather.on || core->membership->gather.answered
-        || spotnik_ballot_compare(token->ballot, core->membership->promised) != 0)
+    if (!core->membership->tree.on || core->membership->tree.answered
+        || spotnik_ballot_compare(prepare->ballot, core->membership->promised) != 0)
         return; /* a promise of another ballot is none of this one */
-    spotnik_token_join(&core->membership->token, token);
-    learn_reports(core, token);
-    gather_go(core);
+    spotnik_prepare_join(&core->membership->prepare, prepare);
+    learn_reports(core, prepare);
+    tree_prepare_go(core);
 }
 
 void on_accepted(struct spotnik_core *core, const struct peer *from,
                  const struct spotnik_message *message)
 {
-    if (is_of_view(core, from, message) && collect_is_on(core)
+    if (is_of_view(core, from, message) && tree_accept_is_on(core)
         && spotnik_ballot_compare(message->ballot, core->membership->promised) == 0)
-        collect_hear(core, peer_rank(core, from));
+        tree_accept_hear(core, peer_rank(core, from));
 }

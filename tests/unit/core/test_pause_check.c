@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubt: who was stopped commits nothing before a quorum has said that it has promised nothing. */
+/* Pause check: who was stopped commits nothing before a quorum has said that it has promised
+ * nothing. */
 #include "base/time.h"
 #include "pair.h"
 #include "tests.h"
@@ -56,7 +57,7 @@ static void assert_member(uint32_t node, uint32_t size, uint64_t committed)
 static bool watch(struct pair *the, uint32_t node, const struct spotnik_action *action)
 {
     committed_early += node == watched && action->kind == SPOTNIK_ACTION_COMMITTED
-                       && the->sent[SPOTNIK_MESSAGE_ASSURE] == assured_before;
+                       && the->sent[SPOTNIK_MESSAGE_PAUSE_ACK] == assured_before;
     return false;
 }
 
@@ -73,9 +74,9 @@ TEST_WITH(asks_and_goes_on, NULL, close_pair)
         pair.before = watch;
         release();
         pair_run(&pair, 100 * SPOTNIK_MS);
-        assert_int_equal(pair_status(&pair, 1).doubts, 1);
-        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_DOUBT], count - 1);
-        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], count - 1);
+        assert_int_equal(pair_status(&pair, 1).pauses, 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_CHECK], count - 1);
+        assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_ACK], count - 1);
         assert_int_equal(committed_early, 0);
         for (uint32_t i = 0; i < count; i++)
             assert_member(i, count, 3);
@@ -94,14 +95,14 @@ TEST_WITH(short_stops_are_not_noticed, NULL, close_pair)
     }
     release();
     pair_run(&pair, 100 * SPOTNIK_MS);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_DOUBT], 0);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_CHECK], 0);
     assert_member(0, 3, 3);
 }
 
 /* Claim: a member that is stopped again before it has sent a heartbeat asks again. */
 TEST_WITH(stopped_again_before_a_tick, NULL, close_pair)
 {
-    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_ACK };
     struct spotnik_event any = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
 
     assemble(3, NODES_MAX);
@@ -111,9 +112,9 @@ TEST_WITH(stopped_again_before_a_tick, NULL, close_pair)
     for (uint32_t stops = 1; stops <= 2; stops++) {
         pair_run(&pair, NOTICED_NS);
         pair_event(&pair, 1, any);
-        assert_int_equal(pair_status(&pair, 1).doubts, stops);
+        assert_int_equal(pair_status(&pair, 1).pauses, stops);
         pair_event(&pair, 1, any);
-        assert_int_equal(pair_status(&pair, 1).doubts, stops);
+        assert_int_equal(pair_status(&pair, 1).pauses, stops);
     }
 }
 
@@ -126,10 +127,10 @@ TEST_WITH(one_host_is_patient, NULL, close_pair)
     pair_assemble(&pair);
     sleep_of(1, 2 * NOTICED_NS);
     pair_run(&pair, 100 * SPOTNIK_MS);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_DOUBT], 0);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_CHECK], 0);
     sleep_of(1, 3 * NOTICED_NS);
     pair_run(&pair, 100 * SPOTNIK_MS);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_DOUBT], 2);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_CHECK], 2);
     assert_int_equal(pair_status(&pair, 0).losses, 0);
 }
 
@@ -171,7 +172,7 @@ TEST_WITH(all_were_stopped, NULL, close_pair)
         pair_run(&pair, SPOTNIK_S);
         for (uint32_t i = 0; i < count; i++) {
             assert_member(i, count, 3);
-            assert_int_equal(pair_status(&pair, i).doubts, 1);
+            assert_int_equal(pair_status(&pair, i).pauses, 1);
         }
         assert_int_equal(pair_status(&pair, 0).epoch, epoch);
         pair_close(&pair);
@@ -213,27 +214,27 @@ TEST_WITH(without_links_to_a_quorum, NULL, close_pair)
 /* Claim: who has promised assures nobody. */
 TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
 {
-    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_DOUBT, .serial = 5 };
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_CHECK, .serial = 5 };
 
     assemble(2, NODES_MAX);
     message.epoch = pair_status(&pair, 0).epoch;
-    struct spotnik_event doubt = { .kind = SPOTNIK_EVENT_MESSAGE,
+    struct spotnik_event pause = { .kind = SPOTNIK_EVENT_MESSAGE,
                                    .message = { pair.node[1].member, &message } };
-    pair_event(&pair, 0, doubt);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], 1);
+    pair_event(&pair, 0, pause);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_ACK], 1);
     pair_event(&pair, 0,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
                                        .peer = pair.node[1].member });
     assert_true(pair_status(&pair, 0).frozen);
-    pair_event(&pair, 0, doubt);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_ASSURE], 1);
+    pair_event(&pair, 0, pause);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_ACK], 1);
 }
 
 /* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or
  * of a stranger. */
 TEST_WITH(old_answers_do_not_count, NULL, close_pair)
 {
-    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_ASSURE };
+    struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_ACK };
     struct spotnik_event answer = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
 
     assemble(2, NODES_MAX);
@@ -242,8 +243,8 @@ TEST_WITH(old_answers_do_not_count, NULL, close_pair)
     pair_run(&pair, SPOTNIK_MS); /* all is on its way */
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WOKEN });
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_WOKEN });
-    assert_int_equal(pair_status(&pair, 0).doubts, 2);
-    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_DOUBT], 2);
+    assert_int_equal(pair_status(&pair, 0).pauses, 2);
+    assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_CHECK], 2);
     for (uint32_t from = 0; from < 2; from++)
         for (uint64_t serial = 1; serial <= 3; serial++)
             for (uint64_t later = 0; later < 2; later++) {
