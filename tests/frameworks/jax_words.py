@@ -93,7 +93,7 @@ def mistakes(_settings: Any) -> None:
 
 
 def turns(_settings: Any) -> None:
-    """What a turn of the loop may do wrong: averages before the value of the last one is assigned, or none."""
+    """What an iteration of the loop may do wrong: averages before the value of the last one is assigned, or none."""
     tx = spotnik.jax.distributed(optax.sgd(1.0))
     replica = spotnik.jax.Replica(jnp.ones(4))
 

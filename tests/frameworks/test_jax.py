@@ -104,7 +104,7 @@ TURNS = {
     "stale-sum": "assign replica.value",
     "twice": "one tx.update",
     "late": "assigned after another average",
-    "scan": "lax.scan are turns of their own",
+    "scan": "lax.scan are iterations of their own",
 }
 MICRO = {"micro": "optax.MultiSteps"}
 

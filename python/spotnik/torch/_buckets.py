@@ -16,7 +16,7 @@ from typing import Optional
 
 import torch
 
-from .._native import Dtype
+from ..arrays import TYPES
 from ..errors import ArgumentError, LimitError
 from ..training.buckets import GRADIENTS
 
@@ -31,13 +31,7 @@ WIRE_TYPE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
 }
-NATIVE_TYPE = {
-    torch.float32: Dtype.F32,
-    torch.float64: Dtype.F64,
-    torch.int32: Dtype.I32,
-    torch.int64: Dtype.I64,
-    torch.uint8: Dtype.U8,
-}
+NATIVE_TYPE = {getattr(torch, name): TYPES[name] for name in ("float32", "float64", "int32", "int64", "uint8")}
 
 
 @dataclasses.dataclass

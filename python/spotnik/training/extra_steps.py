@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns of a program's loop. A turn is one step, and one more for each other thing the program averages in it.
+"""Extra steps of a program's loop: an iteration is one step, and one more for each other thing that it averages.
 
-A newcomer may come between these: it has the state of the middle of a turn, and its program stands at the head of the
-loop. So the replica holds what the further steps of a turn consist of. The newcomer takes those that are left of the
-turn itself, contributing nothing, as many as the turn before had; then its program begins with the others. If the turn
-differs from the one before, and what the newcomer does from what the others do, it ends with a mismatch: further steps
-have a bucket of their own.
+A newcomer may come between these. It has the state of the middle of an iteration, and its program stands at the head
+of the loop. So the replica holds what the extra steps of an iteration consist of. The newcomer takes those that are
+left by itself, contributing nothing, as many as the iteration before had; then its program begins with the others. If
+the others do something else in this iteration, it ends with a mismatch: extra steps have a bucket of their own.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ if TYPE_CHECKING:
     from ..job import Job, Step
     from .memory import Array
 
-_STEPS, _BUCKETS = 16, 6  # of a turn, and of a further step of it, that a newcomer can take
+_STEPS, _BUCKETS = 16, 6  # of an iteration, and of an extra step of it, that a newcomer can take
 _UNKNOWN = -1
 
 
 class ExtraSteps:
-    """The further steps of `replica`'s turns."""
+    """The extra steps of `replica`'s iterations."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._table = np.zeros((_STEPS, 1 + 3 * _BUCKETS), dtype=np.int64)
-        replica.control.extra = _UNKNOWN  # before the first turn
+        replica.control.extra = _UNKNOWN  # before the first iteration
         replica.after_join.append(self._register)
 
     def _register(self, job: Job) -> None:
         arrays.register("spotnik.extra_steps", self._table, job)
 
     def next(self) -> None:
-        """A turn is about to begin."""
+        """An iteration is about to begin."""
         control = self._replica.control
         control.extra_before, control.extra = control.extra, 0
 
     def note(self, vectors: Sequence[tuple[Array, str]]) -> int:
-        """A further step is about to begin: note what travels in it. Returns its number in the turn."""
+        """An extra step is about to begin: note what travels in it. Returns its number in the iteration."""
         control = self._replica.control
         number = control.extra = control.extra + 1
         if number <= _STEPS:
@@ -60,7 +59,7 @@ class ExtraSteps:
 
     @property
     def is_next(self) -> bool:
-        """Are the others in the middle of a turn?"""
+        """Are the others in the middle of an iteration?"""
         return self._replica.control.extra > 0
 
     def take(self, step: Step) -> None:
@@ -84,7 +83,7 @@ class ExtraSteps:
             self.next()
 
     def finish(self, vectors: Sequence[tuple[Array, str]]) -> bool:
-        """Finish the running step, a further one, with the reductions of `vectors` in place."""
+        """Finish the running step, an extra one, with the reductions of `vectors` in place."""
         self._replica.decline()
         for place, (one, op) in enumerate(vectors):
             arrays.start(one, op, place, self._replica.job)

@@ -36,17 +36,17 @@ class ProgramLoop:
         self.settle: Callable[[], object] = lambda: None  #: wait for what the framework still has to run
         self.names: Callable[[], Sequence[str]] = lambda: ()  #: of what `read` gives
         self.advice = ""  #: for a value that differs among members
-        self.begun: Callable[[], object] = lambda: None  #: a turn begins, and the framework has the others' state
+        self.begun: Callable[[], object] = lambda: None  #: an iteration begins, and the framework has the others' state
         self._read, self._check = read, ReplicaCheck([])
         self._source: Optional[Source] = None
         self._epochs = 0  # of data, of all calls of steps()
         #: How often the program has assigned new values; None: it changes them where they lie.
         self.assigned: Optional[int] = None
-        self._turn: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
+        self._iteration: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
         self._extra = ExtraSteps(self.replica)
         self._steps = Steps(self.replica.membership, self.replica.open, self._begun, [self._extra])
-        self._elsewhere = False  # are the others elsewhere in the turn?
-        self._further: Optional[int] = None  # `assigned` when the last further step of the turn began
+        self._elsewhere = False  # are the others elsewhere in the iteration?
+        self._assigned_before: Optional[int] = None  # `assigned` when the last extra step of the iteration began
         check_strategy()
 
     def begin(self) -> Step:
@@ -59,8 +59,8 @@ class ProgramLoop:
             self._write(self.replica.values)
             self.replica.taken()
 
-    def _begin_turn(self) -> Step:
-        """Begin the step that a turn is for."""
+    def _begin_iteration(self) -> Step:
+        """Begin the step that an iteration is for."""
         replica, self._elsewhere = self.replica, False
         if replica.step is None:
             self._extra.next()
@@ -87,21 +87,21 @@ class ProgramLoop:
             try:
                 if self.replica.epoch >= epochs and not self._behind():
                     return
-                step = self._begin_turn()
+                step = self._begin_iteration()
             except DoneError:
                 return
             if self.replica.epoch >= epochs:
                 return
             ranges = step.ranges or [range(0, 1)]
             batch = source.take(self.replica.seed, step.data_epoch if step.ranges else 0, ranges)
-            self._turn, self._further = (step, self.assigned), None
+            self._iteration, self._assigned_before = (step, self.assigned), None
             try:
                 yield step, batch
                 self.settle()
                 self._check_assigned()
                 self._check.check(lambda: [DATA, *self.names()], self.advice)
             finally:
-                self._turn = None
+                self._iteration = None
             if self.replica.step is step:
                 raise StateError(
                     "the loop came for another batch without averaging gradients in the last one; every step is "
@@ -126,35 +126,35 @@ class ProgramLoop:
     @property
     def _is_passing(self) -> bool:
         """Is the program between two calls of :meth:`steps`, and the others in a later one?"""
-        return self._turn is None and self.replica.step is not None
+        return self._iteration is None and self.replica.step is not None
 
     def _check_assigned(self) -> None:
-        """A newcomer that took further steps of the turn without the program does not have what was made of them."""
-        if self._further is not None and self._further != self.assigned:
+        """A newcomer that took extra steps of the iteration without the program does not have what was made of them."""
+        if self._assigned_before is not None and self._assigned_before != self.assigned:
             raise StateError(
-                "replica.value was assigned after another average in the same turn of the loop, which a newcomer to "
-                "the middle of the turn would miss; average what the replica needs in one call: "
+                "replica.value was assigned after another average in the same iteration of the loop, which a newcomer "
+                "to the middle of the iteration would miss; average what the replica needs in one call: "
                 "allreduce((gradients, more))"
             )
 
-    def _check_turn(self, once: bool) -> None:
-        """In a turn of the program's loop whose step is finished another step begins, with a copy for newcomers."""
-        if self._turn is None or self.replica.step is not None:
+    def _check_iteration(self, once: bool) -> None:
+        """In an iteration whose step is finished another step begins, with a copy for newcomers."""
+        if self._iteration is None or self.replica.step is not None:
             return
         if once:
             raise StateError(
-                "gradients were averaged already in this turn of the loop, which is one step; average those of "
+                "gradients were averaged already in this iteration of the loop, which is one step; average those of "
                 "several losses or optimizers in one call (one tape.gradient, one tx.update, one allreduce in jit). "
-                "Steps in lax.scan are turns of their own; several devices of a member (pmap, shard_map) average "
+                "Steps in lax.scan are iterations of their own; several devices of a member (pmap, shard_map) average "
                 "among themselves first (lax.pmean), and the member what they return"
             )
-        if self.assigned is not None and self.assigned == self._turn[1]:
+        if self.assigned is not None and self.assigned == self._iteration[1]:
             raise StateError(
-                "this turn of the loop has averaged already, and replica.value is still the old one, which a newcomer "
-                "would copy; assign replica.value = the new tree first, or average all in one call: "
+                "this iteration of the loop has averaged already, and replica.value is still the old one, which a "
+                "newcomer would copy; assign replica.value = the new tree first, or average all in one call: "
                 "allreduce((gradients, more))"
             )
-        self._further = self.assigned
+        self._assigned_before = self.assigned
 
     def average(
         self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False, once: bool = False
@@ -162,7 +162,7 @@ class ProgramLoop:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
 
         Whole numbers and booleans among them become the greatest that a member with samples has. With `once` the second
-        one in a turn of the loop is refused.
+        one in an iteration of the loop is refused.
 
         When the others went on without this member the values come back as they are: what the program does with them
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
@@ -170,7 +170,7 @@ class ProgramLoop:
         """
         if self._elsewhere or self._is_passing:
             return list(values)
-        self._check_turn(once)
+        self._check_iteration(once)
         is_idle = self.replica.step is not None and not self.replica.step.ranges and weight is None
         buffers = FlatBuffers(values, in_place, is_idle)
         if not self._take(buffers.vectors, weight):
@@ -184,8 +184,8 @@ class ProgramLoop:
     def _take(self, flats: Sequence[tuple[Array, str]], weight: Optional[int]) -> bool:
         """Finish the running step, or take one without samples, with the reductions of `flats` in place."""
         replica, own = self.replica, self.replica.step is None
-        if own and self._turn is not None:
-            return self._take_further(flats)
+        if own and self._iteration is not None:
+            return self._take_extra(flats)
         step = self.begin()
         assert replica.job is not None
         if own:
@@ -201,8 +201,8 @@ class ProgramLoop:
         replica.control.taken += committed
         return committed
 
-    def _take_further(self, vectors: Sequence[tuple[Array, str]]) -> bool:
-        """Take another step in a turn. False: the others are elsewhere; the rest of the turn averages nothing."""
+    def _take_extra(self, vectors: Sequence[tuple[Array, str]]) -> bool:
+        """Take an extra step. False: the others are elsewhere; the rest of the iteration averages nothing."""
         number = self._extra.note(vectors)
         self.replica.begin()
         if self.replica.control.extra != number:
@@ -217,12 +217,12 @@ class ProgramLoop:
             return
         if self.replica.step is not None:
             raise StateError(f"op={op!r} is a step of its own; call it before or after the step, or say op='mean'")
-        self._check_turn(once)
+        self._check_iteration(once)
         job = self.replica.open()
         for first in range(0, max(1, len(values)), ALONE_MAX):
             some = [one for one in values[first : first + ALONE_MAX] if one.size]
-            if self._turn is not None:
-                self._take_further([(one, op) for one in some])
+            if self._iteration is not None:
+                self._take_extra([(one, op) for one in some])
             else:
                 arrays.collect(job, functools.partial(_start_all, job, op, some))
 

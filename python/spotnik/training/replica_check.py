@@ -29,9 +29,9 @@ _RARELY = 1024
 _ROUNDING = 1e-3  # of a mean: members on machines of different kinds round differently
 
 
-def is_due(turns: int) -> bool:
-    """After how many turns members compare: often at first, for a program that parts does so from the first one."""
-    return turns > 0 and (turns & (turns - 1) == 0 or turns % _RARELY == 0)
+def is_due(steps: int) -> bool:
+    """After how many steps members compare: often at first, for a program that parts does so from the first one."""
+    return steps > 0 and (steps & (steps - 1) == 0 or steps % _RARELY == 0)
 
 
 class ReplicaCheck:

@@ -35,8 +35,8 @@ def hosted(folder: str, way: str) -> None:
     replica.leave()
 
 
-def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
-    """A loop of a framework without one, which averages three things in a turn, all of one size."""
+def iterations(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
+    """A loop of a framework without one, which averages three things in an iteration, all of one size."""
     state = [np.ones(50)]
     wrong = 0
 
@@ -47,7 +47,7 @@ def turns(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> None:
     loop.assigned = 0
     source = lambda: Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True)  # noqa: E731
     for _, x in (one for _ in range(epochs) for one in loop.steps(source(), 1)):
-        time.sleep(pause_s)  # the work of a turn: without any, the loop ends before somebody is killed
+        time.sleep(pause_s)  # the work of an iteration: without any, the loop ends before somebody is killed
         [mean] = loop.average([np.full(50, x.mean())], once=True)
         state[0] = 0.5 * state[0] + mean
         loop.assigned += 1

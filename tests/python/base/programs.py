@@ -14,12 +14,12 @@ import time
 from typing import Any, Optional
 
 import numpy as np
-from loops import alike, hosted, second, turns, wholes
+from loops import alike, hosted, iterations, second, wholes
 from telling import tell
 
 import spotnik
 
-__all__ = ["alike", "hosted", "second", "turns", "wholes"]  # named by the tests, as all functions here
+__all__ = ["alike", "hosted", "iterations", "second", "wholes"]  # named by the tests, as all functions here
 
 PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
 

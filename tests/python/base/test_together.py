@@ -60,7 +60,7 @@ def test_churn_keeps_replicas_equal_and_uses_every_sample_once(tmp_path: Path, c
 def test_a_newcomer_to_the_middle_of_a_turn_takes_the_rest_of_it() -> None:
     options = ["-n", "2:3", "--respawn", "--kill-every", "1s", "--seed", "4"]
     for pause_s in (0.02, 0.1, 0.5):  # a slow machine starts replacements slowly
-        status, out, error = run(options, "turns", pause_s=pause_s)
+        status, out, error = run(options, "iterations", pause_s=pause_s)
         if error.count("killing w") >= 2:
             break
     assert status == 0 and "Mismatch" not in error and error.count("killing w") >= 2, out + error

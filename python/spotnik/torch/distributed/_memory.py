@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from ..._native import Dtype, Op
+from ...arrays import TYPES
 from ._communicator import Part
 from ._errors import NotSupportedError
 
@@ -26,20 +27,7 @@ __all__ = [
     "table_part",
 ]
 
-_DTYPES = {
-    torch.float32: Dtype.F32,
-    torch.float64: Dtype.F64,
-    torch.int32: Dtype.I32,
-    torch.int64: Dtype.I64,
-    torch.uint8: Dtype.U8,
-    torch.float16: Dtype.F16,
-    torch.bfloat16: Dtype.BF16,
-    torch.int8: Dtype.I8,
-    torch.int16: Dtype.I16,
-    torch.uint16: Dtype.U16,
-    torch.uint32: Dtype.U32,
-    torch.uint64: Dtype.U64,
-}
+_DTYPES = {getattr(torch, name): kind for name, kind in TYPES.items()}
 _OPS = {
     dist.ReduceOp.SUM: Op.SUM,
     dist.ReduceOp.AVG: Op.MEAN,
