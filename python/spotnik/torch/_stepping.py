@@ -98,7 +98,7 @@ class InTurns(AtBackward):
         session = self._session
         self._select()
         if self.turn:
-            session.membership.joined.samples_decline()
+            session.membership.open_job.samples_decline()
             step = dataclasses.replace(step, sample_count=0, ranges=[])
         if session.data is None:
             self._weight = 1
@@ -119,7 +119,7 @@ class InTurns(AtBackward):
                 'beside optimizer.step(), which a joiner cannot repeat with commit="step"; start it again'
             )
         if not step.replay:
-            session.membership.joined.weight_set(0)
+            session.membership.open_job.weight_set(0)
         return True
 
     def is_idle(self, step: Step) -> bool:
@@ -147,12 +147,12 @@ class InTurns(AtBackward):
             return
         self._watches = self._weight == 0
         session.arm(step)
-        session.membership.joined.weight_set(self._weight)
+        session.membership.open_job.weight_set(self._weight)
 
     def _watch(self, step: Step) -> None:
         """Take part without a gradient. It may be the first step of a batch, with samples the loop has not come for."""
         session = self._session
-        job = session.membership.joined
+        job = session.membership.open_job
         job.samples_decline()
         session.arm(dataclasses.replace(step, sample_count=0, ranges=[]))
         self._watches = True

@@ -69,7 +69,7 @@ class ExtraSteps:
         if last == _UNKNOWN or number > _STEPS or self._table[number - 1, 0] == _UNKNOWN:
             replica.rejoin()
             return
-        job = replica.membership.joined
+        job = replica.membership.open_job
         replica.decline()
         if not step.replay:
             job.weight_set(0)

@@ -44,8 +44,8 @@ class Membership:
         self._retreats = 0  # in a row
 
     @property
-    def joined(self) -> Job:
-        """The job."""
+    def open_job(self) -> Job:
+        """The job, which this process has joined."""
         assert self.job is not None
         return self.job
 
@@ -70,7 +70,7 @@ class Membership:
         if running is not None:
             return running
         try:
-            return self.joined.step_begin(strategy)
+            return self.open_job.step_begin(strategy)
         except LeavingError:
             if self._on_notice is None:
                 raise
@@ -86,7 +86,7 @@ class Membership:
         False: the others went on without this member, and the next begin has their state.
         """
         try:
-            return (finish or self.joined.step_commit)()
+            return (finish or self.open_job.step_commit)()
         except MismatchError as error:
             self._raise(error)
 
@@ -99,7 +99,7 @@ class Membership:
 
         Returns the rows of the members that were in it, in order of rank; None: the others went on without this one.
         """
-        job, width = self.joined, len(row)
+        job, width = self.open_job, len(row)
         mine, table = array("q", row), array("q", bytes(8 * width * _MEMBERS_MAX))
         job.samples_decline()
         arguments = (mine.buffer_info()[0], width, Dtype.I64, table.buffer_info()[0], _MEMBERS_MAX)
@@ -118,7 +118,7 @@ class Membership:
     def received(self) -> bool:
         """Has the state of others, or a checkpoint, come since this was last asked?"""
         came = self.has_newer
-        self.loads = self.joined.loads
+        self.loads = self.open_job.loads
         return came
 
     # ---- the end ----

@@ -148,7 +148,7 @@ class Pauses:
             control.value_count, control.value_dtype, control.value_op = callers[0].what
 
     def _reduce(self, wish: Optional[Wish]) -> Optional[bool]:
-        control, job = self._control, self._membership.joined
+        control, job = self._control, self._membership.open_job
         job.samples_decline()
         what = control.value_count, control.value_dtype, control.value_op
         if wish is not None and wish.what != what:

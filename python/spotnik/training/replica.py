@@ -162,7 +162,7 @@ class Replica:
             )
         self.memory.fill(values)
         for prepare in self.before_copy:
-            prepare(self.membership.joined)
+            prepare(self.membership.open_job)
 
     # ---- steps ----
 
@@ -184,7 +184,7 @@ class Replica:
 
     def decline(self) -> None:
         """Have the running step consume no samples."""
-        self.membership.joined.samples_decline()
+        self.membership.open_job.samples_decline()
         self._declined = True
 
     def commit(self, finish: Optional[Callable[[], bool]] = None, totals: Bucket = Bucket.TOTALS) -> bool:
@@ -236,7 +236,7 @@ class Replica:
     def digest(self) -> int:
         """A hash of the whole replica: equal on all members after each step."""
         self._refresh()
-        return self.membership.joined.digest
+        return self.membership.open_job.digest
 
     def rejoin(self) -> None:
         """Leave the step that is running to the others; the next begin is that of a newcomer."""

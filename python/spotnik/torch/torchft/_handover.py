@@ -83,7 +83,7 @@ class Handover:
         return True
 
     def _measure(self) -> bool:
-        control, job = self._control, self._membership.joined
+        control, job = self._control, self._membership.open_job
         told = array.array("Q", bytes(8 * 4))
         if control.donor == self.uid:
             self._outgoing = packed(self._read())
@@ -103,7 +103,7 @@ class Handover:
         return True
 
     def _copy(self) -> bool:
-        control, job = self._control, self._membership.joined
+        control, job = self._control, self._membership.open_job
         begin, end = control.state_sent, min(control.state_bytes, control.state_sent + _CHUNK)
         chunk = torch.zeros(end - begin, dtype=torch.uint8)
         sent = array.array("Q", [0])

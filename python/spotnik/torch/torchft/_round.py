@@ -52,7 +52,7 @@ class Round:
     """A step that has begun. Data of a member that does not take part count as nothing."""
 
     def __init__(self, membership: Membership, step: Step, takes_part: bool) -> None:
-        self._membership, self._job = membership, membership.joined
+        self._membership, self._job = membership, membership.open_job
         self._takes_part = takes_part
         self._calls: list[Call] = []
         self.step = step
