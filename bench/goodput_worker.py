@@ -112,7 +112,7 @@ def run_spotnik(worker: Worker) -> None:
         for indices in loader:
             loss = worker.backward(int(indices[0]), len(indices))
             optimizer.step()
-            step = spotnik.current().last_step
+            step = spotnik.current().running.last_step
             if step.replay:
                 continue  # a joiner's: the others have done it
             worker.tell(step=step.number, size=spotnik.size(), rank=spotnik.rank(), begin=int(indices[0]), count=len(indices), loss=loss)

@@ -20,9 +20,10 @@ from torch.utils.data import DataLoader, DistributedSampler, SubsetRandomSampler
 
 import spotnik.torch as spotnik
 from spotnik import Config, StateError
-from spotnik.torch import _buckets, _exchange, _leaves, _optimizers, _replica
+from spotnik.torch import _buckets, _leaves, _optimizers, _replica
 from spotnik.torch._loader import order_of
 from spotnik.torch._sampler import Order, Piece, cut, pieces
+from spotnik.training import shares
 
 Make = Callable[..., Cluster]
 MIB = 1 << 20
@@ -86,9 +87,9 @@ def test_only_numbers_are_replaced_in_a_tree() -> None:
 
 
 def test_the_mix_is_the_same_everywhere() -> None:
-    assert _exchange.mix(1, 2, 3) == 7602938901349714354
-    assert _exchange.mix(1, 2) != _exchange.mix(2, 1)
-    assert len({_exchange.mix(7, i) for i in range(10_000)}) == 10_000
+    assert shares.mix(1, 2, 3) == 7602938901349714354
+    assert shares.mix(1, 2) != shares.mix(2, 1)
+    assert len({shares.mix(7, i) for i in range(10_000)}) == 10_000
 
 
 def test_an_order_is_a_permutation_that_follows_from_seed_and_epoch() -> None:
