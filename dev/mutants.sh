@@ -10,7 +10,7 @@
 # tests by their names in `meson test --list`. A watcher notices when it fails within MUTANTS_LIMIT_S seconds (60, for two
 # quiet processors). One that has not ended by then has not noticed. MUTANTS_WATCHERS names others than the patches do.
 # Usage: dev/mutants.sh BUILD [--all | --quick] [NAME ...]; --all asks matrix and sim of every mutant, whoever is to notice.
-# --quick takes only mutants that the unit tests of core and membership alone are to notice: half a minute, in `make test`.
+# --quick takes only mutants that the unit tests of core, member and membership alone are to notice: half a minute, in `make test`.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -85,7 +85,7 @@ names_of()
 {
     cd dev/mutants
     if [ "$quick" ]; then
-        grep -lE '^Noticed-by:( (core|member)_[a-z]+)+$' ./*.patch
+        grep -lE '^Noticed-by:( (core|member|membership)_[a-z_]+)+$' ./*.patch
     else
         ls ./*.patch
     fi | sed 's#^\./##; s#\.patch$##'

@@ -30,6 +30,12 @@ enum spotnik_evidence {
     SPOTNIK_EVIDENCE_GONE = 3,
 };
 
+/* What we know ourselves of a member of the view. */
+struct spotnik_known {
+    uint8_t evidence; /* spotnik_evidence */
+    uint8_t leaving;  /* 1: asked to leave */
+};
+
 /* One member of the old view in PREPARE and in a member's own evidence table. */
 struct spotnik_report {
     uint8_t evidence; /* spotnik_evidence */

@@ -114,7 +114,7 @@ bool membership_speak(struct spotnik_core *core, const struct queued_action *slo
     core->outgoing.serial = slot->serial;
     core->outgoing.brief = may_be_brief(core, kind, to);
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
-        digest_claim(core, &core->outgoing);
+        digest_claim(&core->membership->digests, core->outgoing.digest);
     if (kind == SPOTNIK_MESSAGE_FENCED || kind == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
         /* a view that came in the same event is told of only after what it fences */
         core->outgoing.epoch = slot->epoch;

@@ -5,7 +5,7 @@
  * links of the chain differ. Decides which of two neighbours that differ is the odd one, and ends
  * it: wrong weights are worse than a crash. */
 #include "base/assert.h"
-#include "membership/membership.h"
+#include "membership/audit.h"
 
 static uint64_t link_of(uint64_t before, uint64_t digest)
 {
@@ -17,18 +17,19 @@ static uint64_t link_of(uint64_t before, uint64_t digest)
 
 /* A view restarts the chain at the step that it goes on from, which all its members hold. The chain
  * of the view before is kept: what differed there may not have been compared yet. */
-void digest_view(struct spotnik_core *core)
+void digest_view(struct digests *digests, uint64_t epoch, uint64_t settled_step)
 {
-    SPOTNIK_ASSERT(core->view.epoch == core->chosen.epoch);
-    struct digests *digests = &core->membership->digests;
-    for (uint32_t i = 0; i < core->membership->peer_top; i++) {
-        core->membership->peer[i].compared[1] = core->membership->peer[i].compared[0];
-        core->membership->peer[i].compared[0] = (struct compared){ 0 };
-    }
+    SPOTNIK_ASSERT(epoch > digests->chain[0].epoch);
     digests->chain[1] = digests->chain[0];
-    digests->chain[0] = (struct chain){ .epoch = core->view.epoch,
-                                        .base = core->chosen.settled_step,
-                                        .last = core->chosen.settled_step };
+    digests->chain[0] =
+        (struct chain){ .epoch = epoch, .base = settled_step, .last = settled_step };
+}
+
+/* The same, of what we know of one peer. */
+void digest_view_peer(struct compared compared[DIGEST_CHAINS])
+{
+    compared[1] = compared[0];
+    compared[0] = (struct compared){ 0 };
 }
 
 /* Results come in order, one for each step. A gap means that a result never reached the caller, and
@@ -39,21 +40,20 @@ static bool is_next(const struct chain *chain, uint64_t step)
     return step == chain->last + 1 && !chain->torn;
 }
 
-static void compare_all(struct spotnik_core *core);
-
-void on_result(struct spotnik_core *core, const struct spotnik_event_result *result)
+/* True: the chain is longer, and claims of this step can be compared. */
+bool digest_add(struct digests *digests, uint64_t step, uint64_t digest)
 {
-    struct chain *chain = &core->membership->digests.chain[0];
+    struct chain *chain = &digests->chain[0];
 
-    if (core->role != SPOTNIK_ROLE_MEMBER || result->committed <= chain->last)
-        return;
-    chain->torn = !is_next(chain, result->committed);
+    if (step <= chain->last)
+        return false;
+    chain->torn = !is_next(chain, step);
     if (chain->torn)
-        return;
+        return false;
     uint64_t before = chain->last == chain->base ? 0 : chain->value[chain->last % DIGESTS_KEPT];
-    chain->last = result->committed;
-    chain->value[chain->last % DIGESTS_KEPT] = link_of(before, result->digest);
-    compare_all(core);
+    chain->last = step;
+    chain->value[step % DIGESTS_KEPT] = link_of(before, digest);
+    return true;
 }
 
 static struct spotnik_digest_claim claim_of(const struct chain *chain)
@@ -68,11 +68,10 @@ static struct spotnik_digest_claim claim_of(const struct chain *chain)
 }
 
 /* What a heartbeat says of our results. */
-void digest_claim(const struct spotnik_core *core, struct spotnik_message *message)
+void digest_claim(const struct digests *digests, struct spotnik_digest_claim claim[DIGEST_CHAINS])
 {
-    SPOTNIK_ASSERT(message->kind == SPOTNIK_MESSAGE_HEARTBEAT);
     for (int i = 0; i < DIGEST_CHAINS; i++)
-        message->digest[i] = claim_of(&core->membership->digests.chain[i]);
+        claim[i] = claim_of(&digests->chain[i]);
 }
 
 /* ---- comparing ---- */
@@ -96,14 +95,14 @@ static void compare_one(const struct chain *chain, struct compared *with)
         with->differs_step = claim->step;
 }
 
-static void diverge(struct spotnik_core *core, const struct peer *from, const struct compared *with)
+static void diverge(struct digest_effects *effects, uint32_t neighbour, const struct compared *with)
 {
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    SPOTNIK_ASSERT(!effects->diverged);
     SPOTNIK_ASSERT(with->differs_step != 0);
-    fail(core, SPOTNIK_ERR_DIVERGED);
-    core->membership->digests.diverged = (struct spotnik_divergence){ .peer = from->member,
-                                                                      .after_step = with->same_step,
-                                                                      .step = with->differs_step };
+    effects->diverged = true;
+    effects->neighbour = neighbour;
+    effects->after_step = with->same_step;
+    effects->step = with->differs_step;
 }
 
 /* We differ from one neighbour and agree with the other, at that step or a later one. */
@@ -116,90 +115,57 @@ static bool is_tied(const struct compared *differs, const struct compared *agree
 /* The odd one of three differs from both its neighbours, and ends. A member that differs from one
  * and agrees with the other leaves that to the odd one. But if the odd one says that it is in the
  * same position, each side ends at the border. */
-static void judge(struct spotnik_core *core, int i, struct peer *const *neighbour, uint32_t count)
+static void judge(struct chain *chain, const struct compared *first, const struct compared *second,
+                  uint32_t count, struct digest_effects *effects)
 {
-    struct compared *first = &neighbour[0]->compared[i],
-                    *second = &neighbour[count - 1]->compared[i];
-    struct chain *chain = &core->membership->digests.chain[i];
-
     SPOTNIK_ASSERT(count == 1 || count == 2);
-    SPOTNIK_ASSERT(i < DIGEST_CHAINS);
+    SPOTNIK_ASSERT((first == second) == (count == 1));
     if (first->differs_step == 0 && second->differs_step == 0)
         return;
     if (first->differs_step != 0 && second->differs_step != 0) {
-        diverge(core, neighbour[0], first);
+        diverge(effects, 0, first);
         return;
     }
     uint32_t odd = first->differs_step != 0 ? 0 : 1;
-    struct compared *differs = odd == 0 ? first : second;
+    const struct compared *differs = odd == 0 ? first : second;
     chain->tied = is_tied(differs, odd == 0 ? second : first);
     if (chain->tied && differs->claim.tied)
-        diverge(core, neighbour[odd], differs);
+        diverge(effects, odd, differs);
 }
 
-/* For the status: how far both neighbours agree. */
-static void note_agreement(struct spotnik_core *core, struct peer *const *neighbour, uint32_t count)
+/* `neighbour`: what we know of our ring neighbours; in a view of two they are one. */
+struct digest_effects digest_compare(struct digests *digests, struct compared *const neighbour[],
+                                     uint32_t count)
 {
+    struct digest_effects effects = { 0 };
+
     SPOTNIK_ASSERT(count == 1 || count == 2);
-    uint64_t one = neighbour[0]->compared[0].same_step,
-             other = neighbour[count - 1]->compared[0].same_step;
-    core->status.compared_step = one < other ? one : other;
-}
-
-static uint32_t neighbours_find(struct spotnik_core *core, struct peer *neighbour[2])
-{
-    uint32_t ranks[2] = { successor_rank(core), predecessor_rank(core) }, count = 0;
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    for (uint32_t i = 0; i < 2 && core->view.size > i + 1; i++) {
-        struct peer *peer = peer_find(core, core->view.entry[ranks[i]].member.id);
-        if (!peer)
-            return 0;
-        neighbour[count++] = peer;
-    }
-    return count;
-}
-
-static void compare_all(struct spotnik_core *core)
-{
-    struct peer *neighbour[2];
-    uint32_t count = neighbours_find(core, neighbour);
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    for (int i = 0; i < DIGEST_CHAINS && count > 0 && core->role == SPOTNIK_ROLE_MEMBER; i++) {
+    for (int i = 0; i < DIGEST_CHAINS && !effects.diverged; i++) {
         for (uint32_t k = 0; k < count; k++)
-            compare_one(&core->membership->digests.chain[i], &neighbour[k]->compared[i]);
-        judge(core, i, neighbour, count);
+            compare_one(&digests->chain[i], &neighbour[k][i]);
+        judge(&digests->chain[i], &neighbour[0][i], &neighbour[count - 1][i], count, &effects);
     }
-    if (count > 0)
-        note_agreement(core, neighbour, count);
+    uint64_t one = neighbour[0][0].same_step, other = neighbour[count - 1][0].same_step;
+    effects.compared_step = one < other ? one : other;
+    return effects;
 }
 
 /* A claim belongs to one of our chains by its epoch; what was found out under another epoch is
  * void. */
-static void claim_take(struct peer *from, int i, const struct spotnik_digest_claim *claim)
+static void claim_take(struct compared *compared, const struct spotnik_digest_claim *claim)
 {
-    SPOTNIK_ASSERT(i < DIGEST_CHAINS);
     SPOTNIK_ASSERT(claim->step != 0);
-    if (from->compared[i].claim.epoch != claim->epoch)
-        from->compared[i] = (struct compared){ 0 };
-    from->compared[i].claim = *claim;
+    if (compared->claim.epoch != claim->epoch)
+        *compared = (struct compared){ 0 };
+    compared->claim = *claim;
 }
 
-void digest_hear(struct spotnik_core *core, struct peer *from,
-                 const struct spotnik_message *message)
+/* A peer claims this of its results. */
+void digest_hear(const struct digests *digests, struct compared compared[DIGEST_CHAINS],
+                 const struct spotnik_digest_claim claim[DIGEST_CHAINS])
 {
-    if (core->role != SPOTNIK_ROLE_MEMBER || message->epoch != core->view.epoch)
-        return;
     for (int i = 0; i < DIGEST_CHAINS; i++)
         for (int k = 0; k < DIGEST_CHAINS; k++)
-            if (message->digest[k].step != 0
-                && message->digest[k].epoch == core->membership->digests.chain[i].epoch)
-                claim_take(from, i, &message->digest[k]);
-    compare_all(core);
-}
-
-const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core)
-{
-    return &core->membership->digests.diverged;
+            if (claim[k].step != 0 && claim[k].epoch == digests->chain[i].epoch)
+                claim_take(&compared[i], &claim[k]);
 }

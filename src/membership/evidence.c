@@ -20,7 +20,7 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
     SPOTNIK_ASSERT(rank < core->view.size);
     if (rank == core->rank)
         return;
-    struct known *known = &core->membership->evidence_table[rank];
+    struct spotnik_known *known = &core->membership->evidence_table[rank];
     uint8_t merged = spotnik_evidence_merge(known->evidence, (uint8_t)evidence);
     if (merged == known->evidence)
         return;
@@ -127,7 +127,7 @@ void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *pre
     SPOTNIK_ASSERT(prepare->report_count == core->view.size);
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
         const struct spotnik_report *told = &prepare->report[rank];
-        struct known *known = &core->membership->evidence_table[rank];
+        struct spotnik_known *known = &core->membership->evidence_table[rank];
         if (told->leaving)
             known->leaving = 1;
         if (rank != core->rank && told->evidence >= SPOTNIK_EVIDENCE_TAINTED)

@@ -69,7 +69,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
 {
     /* PREPARE of the old epoch is void: its array is free */
     struct spotnik_report *carried = core->membership->prepare.report;
-    struct known *evidence_table = core->membership->evidence_table;
+    struct spotnik_known *evidence_table = core->membership->evidence_table;
     uint32_t size = 0, near = 0;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
@@ -84,7 +84,7 @@ static void carry_book(struct spotnik_core *core, const struct spotnik_proposal 
         carried[size++].evidence = stays ? evidence_table[rank].evidence : SPOTNIK_EVIDENCE_NONE;
     }
     for (uint32_t i = 0; i < size; i++)
-        evidence_table[i] = (struct known){ .evidence = carried[i].evidence };
+        evidence_table[i] = (struct spotnik_known){ .evidence = carried[i].evidence };
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -236,7 +236,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-    bool ends_pause = pause_check_ends_with(core, proposal);
+    bool ends_pause = audit_view_ends_pause(core, proposal);
 
     SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
     if (!stays || !fits(core, proposal, at)) {
@@ -263,7 +263,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     forget_decision(core);
     flat_install(core);
     settle(core, proposal);
-    digest_view(core);
+    audit_view_digests(core);
     core->status.restarted_ns = core->now_ns;
     core->membership->heartbeat_ns = core->now_ns;
     core->membership->settle_ns =
@@ -274,7 +274,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     restart_broadcast(core);
     peers_after_view(core);
     flat_take_late(core);
-    pause_check_view(core, ends_pause);
+    audit_view_pause(core, ends_pause);
     step_restart(core);
     step_try_begin(core);
     evidence_schedule(core);

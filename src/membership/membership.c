@@ -37,7 +37,7 @@ void membership_init(struct spotnik_core *core)
     membership->initiate_ns = membership->retry_ns = membership->enter_until_ns =
         membership->enter_limit_ns = SPOTNIK_NEVER;
     membership->leave_ns = membership->enter_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
-    membership->pause.until_ns = SPOTNIK_NEVER;
+    pause_check_init(&membership->pause);
 }
 
 uint64_t membership_deadline(const struct spotnik_core *core)
@@ -58,7 +58,7 @@ bool membership_is_parked(const struct spotnik_core *core)
 void membership_before(struct spotnik_core *core)
 {
     if (core->now_ns > core->membership->heartbeat_ns)
-        pause_check_if_late(core);
+        audit_late(core);
 }
 
 bool membership_take(struct spotnik_core *core, const struct spotnik_event *event)
@@ -104,7 +104,7 @@ bool membership_take(struct spotnik_core *core, const struct spotnik_event *even
         on_witness(core, &event->witness);
         return true;
     case SPOTNIK_EVENT_WOKEN:
-        pause_check_begin(core);
+        on_woken(core);
         return true;
     case SPOTNIK_EVENT_LEAVE:
         on_leave(core);
@@ -128,7 +128,7 @@ static bool may_change_who_is_in(enum spotnik_event_kind kind)
 void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind)
 {
     if (core->membership->pause.ask_due)
-        pause_check_ask_all(core);
+        audit_ask(core);
     if (may_change_who_is_in(kind))
         invariants_check(core);
 }

@@ -8,26 +8,7 @@
 #include "member/brief.h"
 #include "member/detector.h"
 #include "member/lineage.h"
-
-#define DIGEST_CHAINS SPOTNIK_MESSAGE_DIGESTS /* of this view, and of the one before */
-#define DIGESTS_KEPT 512                      /* steps: a heartbeat may be so late */
-
-/* What we know of a neighbour's results, beside one of our chains. */
-struct compared {
-    struct spotnik_digest_claim claim; /* the last one it made */
-    uint64_t same_step;                /* up to here its results are ours; 0: not known */
-    uint64_t differs_step;             /* here they are known to differ; 0: they do not */
-};
-
-/* Digests of our results, each chained to the one before. */
-struct chain {
-    uint64_t epoch;
-    uint64_t base;                /* the chain begins after this step */
-    uint64_t last;                /* and goes to this one */
-    bool torn;                    /* a result is missing: the chain ends */
-    bool tied;                    /* one neighbour differs, the other agrees with us */
-    uint64_t value[DIGESTS_KEPT]; /* by step */
-};
+#include "membership/audit.h"
 
 /* A peer that we have, want or had a control link to: members of the view, joiners, the excluded
  * until they know it. */
@@ -60,12 +41,6 @@ struct peer {
     struct spotnik_detector detector;
     struct compared compared[DIGEST_CHAINS];
     bool wants_all; /* it could not follow a brief RESTART */
-};
-
-/* What we know ourselves of a member of the view. */
-struct known {
-    uint8_t evidence; /* spotnik_evidence */
-    uint8_t leaving;  /* 1: asked to leave */
 };
 
 /* A process outside the view that asked us to let it in. */
@@ -122,7 +97,7 @@ struct spotnik_tree_prepare {
 };
 
 struct membership {
-    struct known *evidence_table; /* per rank */
+    struct spotnik_known *evidence_table; /* per rank */
     /* per rank: its evidence was in the last PREPARE we passed on */
     bool *covered;
     bool *suspected_by_peer; /* per rank: others told us it is dead; passes go round it */
@@ -172,21 +147,10 @@ struct membership {
     uint64_t enter_far_ns;   /* sponsor: no view change for a far joiner before */
     /* the step whose state was copied when joining: its result was never here */
     uint64_t copied_step;
-    struct spotnik_pause {
-        bool on; /* nothing is committed */
-        bool ask_due;
-        uint64_t serial;               /* of what we ask; only answers to the latest count */
-        uint64_t since_ns;             /* we were last late then, */
-        uint64_t noticed_ns;           /* by the clock alone */
-        uint64_t until_ns;             /* patience with answers; NEVER: none is awaited */
-        uint32_t again;                /* times late while in a pause check */
-        struct spotnik_report *answer; /* per rank; promised: it has acknowledged us */
-    } pause;
-    struct digests {
-        struct chain chain[DIGEST_CHAINS];
-        struct spotnik_divergence diverged;
-    } digests;
-    struct spotnik_mismatch mismatch; /* why we have failed, if for that */
+    struct digests digests;
+    struct pause pause;
+    struct spotnik_divergence divergence; /* why we have failed, if for that */
+    struct spotnik_mismatch mismatch;     /* the same */
     struct peer *peer;
     uint32_t peer_max, peer_top; /* places; all from peer_top on have never been used */
     uint64_t heartbeat_ns;
@@ -219,26 +183,28 @@ bool tree_accept_is_on(const struct spotnik_core *core);
 bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank);
 void tree_accept_hear(struct spotnik_core *core, uint32_t rank);
 
-/* digest.c */
-void digest_view(struct spotnik_core *core);
-void digest_claim(const struct spotnik_core *core, struct spotnik_message *message);
-void digest_hear(struct spotnik_core *core, struct peer *from,
-                 const struct spotnik_message *message);
-void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
+/* apply.c */
+void apply_digest(struct spotnik_core *core, const struct digest_effects *effects,
+                  struct peer *const neighbour[]);
+void apply_pause(struct spotnik_core *core, const struct pause_effects *effects);
 
-/* pause_check.c */
-void pause_check_begin(struct spotnik_core *core);
-void pause_check_if_late(struct spotnik_core *core);
-void pause_check_ask_all(struct spotnik_core *core);
-void pause_check_ask(struct spotnik_core *core, struct peer *peer);
-bool pause_check_ends_with(const struct spotnik_core *core,
+/* on_audit.c */
+void audit_late(struct spotnik_core *core);
+void audit_ask(struct spotnik_core *core);
+void audit_tick(struct spotnik_core *core);
+void pause_check_send(struct spotnik_core *core, struct peer *peer);
+void audit_link(struct spotnik_core *core, struct peer *peer);
+bool audit_view_ends_pause(const struct spotnik_core *core,
                            const struct spotnik_proposal *proposal);
-void pause_check_view(struct spotnik_core *core, bool ends);
-bool pause_check_is_due(struct spotnik_core *core);
-void on_pause_check(struct spotnik_core *core, struct peer *from,
-                    const struct spotnik_message *message);
+void audit_view_digests(struct spotnik_core *core);
+void audit_view_pause(struct spotnik_core *core, bool ends);
+void on_claims(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_pause_ack(struct spotnik_core *core, const struct peer *from,
                   const struct spotnik_message *message);
+void on_pause_check(struct spotnik_core *core, struct peer *from,
+                    const struct spotnik_message *message);
+void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
+void on_woken(struct spotnik_core *core);
 
 /* enter.c */
 void enter_meet(struct spotnik_core *core);

@@ -40,8 +40,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_member *member)
     }
     /* tells our epoch: a peer that is behind gets the view */
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
-    if (!core->membership->pause.ask_due)
-        pause_check_ask(core, peer);
+    audit_link(core, peer);
     pass_flush(core, peer);
     if (!tree_prepare_seeks(core, peer))
         peer_unseek(peer); /* it was to be told of a view, as it will be if it is behind */

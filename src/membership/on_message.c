@@ -31,7 +31,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
         on_first_word(core, from);
     switch (message->kind) {
     case SPOTNIK_MESSAGE_HEARTBEAT:
-        digest_hear(core, from, message);
+        on_claims(core, from, message);
         enter_hear(core, from);
         break;
     case SPOTNIK_MESSAGE_PREPARE:

@@ -151,8 +151,8 @@ static void tick_member(struct spotnik_core *core)
         core->membership->retries += core->membership->phase != PHASE_JOINER;
         ballot_start(core);
     }
-    if (core->role == SPOTNIK_ROLE_MEMBER && pause_check_is_due(core))
-        ballot_start(core);
+    if (is_due(core, core->membership->pause.until_ns))
+        audit_tick(core);
     if (is_due(core, core->membership->leave_ns))
         tick_leave(core);
 }
