@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The effects of the machines of membership, carried out on the core. Each function follows the
  * order of the fields in its struct. */
+#include "base/assert.h"
 #include "membership/membership.h"
 
 void apply_digest(struct spotnik_core *core, const struct digest_effects *effects,
@@ -32,4 +33,32 @@ void apply_pause(struct spotnik_core *core, const struct pause_effects *effects)
         step_try_commit(core);
     if (effects->ballot)
         ballot_start(core);
+}
+
+void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
+                 struct peer *sponsor, const struct spotnik_member *unmet)
+{
+    if (effects->path_broken)
+        path_note(core, &core->self, unmet);
+    send_message(core, sponsor, effects->say);
+}
+
+static void drop_from_prepare(struct spotnik_prepare *prepare, struct spotnik_id id)
+{
+    SPOTNIK_ASSERT(prepare->joiner_count <= SPOTNIK_JOINERS_MAX);
+    for (uint32_t i = 0; i < prepare->joiner_count; i++)
+        if (spotnik_id_equal(prepare->joiner[i].member.id, id)) {
+            prepare->joiner[i] = prepare->joiner[--prepare->joiner_count];
+            return;
+        }
+}
+
+/* It goes also from PREPARE of a ballot that is waiting for it, or a dead joiner would be let in;
+ * and nobody waits for it any more. */
+void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id)
+{
+    if (core->membership->phase != PHASE_JOINER)
+        return;
+    drop_from_prepare(&core->membership->prepare, id);
+    core->membership->enter_until_ns = core->now_ns;
 }

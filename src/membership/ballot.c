@@ -109,19 +109,19 @@ static void sign_joiners(struct spotnik_core *core)
 {
     struct spotnik_prepare *prepare = &core->membership->prepare;
 
-    enter_expire(core);
-    for (uint32_t i = 0; i < core->membership->joiner_count; i++) {
+    joiners_expire(core);
+    for (uint32_t i = 0; i < core->membership->joiners.count; i++) {
+        const struct spotnik_enter *enter = &core->membership->joiners.joiner[i].enter;
         uint32_t at = 0;
         while (at < prepare->joiner_count
-               && !spotnik_id_equal(prepare->joiner[at].member.id,
-                                    core->membership->joiner[i].enter.member.id))
+               && !spotnik_id_equal(prepare->joiner[at].member.id, enter->member.id))
             at++;
         if (at == prepare->joiner_count) {
             if (at == SPOTNIK_JOINERS_MAX)
                 return;
-            prepare->joiner[prepare->joiner_count++] = core->membership->joiner[i].enter;
-        } else if (prepare->joiner[at].committed < core->membership->joiner[i].enter.committed) {
-            prepare->joiner[at].committed = core->membership->joiner[i].enter.committed;
+            prepare->joiner[prepare->joiner_count++] = *enter;
+        } else if (prepare->joiner[at].committed < enter->committed) {
+            prepare->joiner[at].committed = enter->committed;
         }
     }
 }
@@ -148,7 +148,7 @@ void prepare_sign(struct spotnik_core *core)
     }
     prepare->report[core->rank] =
         (struct spotnik_report){ .promised = 1,
-                                 .leaving = core->membership->leaving,
+                                 .leaving = core->membership->leaving.wanted,
                                  .begun = core->step.begun,
                                  .bare = core->membership->copied_step
                                          && core->step.committed == core->membership->copied_step,
@@ -289,7 +289,7 @@ static bool asks_elsewhere(const struct spotnik_core *core)
     SPOTNIK_ASSERT(is_self(core, prepare->ballot.initiator));
     for (uint32_t i = 0; i < prepare->joiner_count; i++)
         if (!is_near(&prepare->joiner[i], settled)
-            && !enter_is_heard(core, prepare->joiner[i].member.id))
+            && !joiner_is_heard(core, prepare->joiner[i].member.id))
             return true;
     return false;
 }
@@ -300,18 +300,14 @@ static bool joiner_awaited(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
-    if (core->membership->enter_limit_ns == SPOTNIK_NEVER) {
-        uint64_t shortest_ns = spotnik_time_add(core->now_ns, core->limits.enter_wait_ns);
-        core->membership->enter_limit_ns = shortest_ns > core->membership->joiner_deadline_ns
-                                               ? shortest_ns
-                                               : core->membership->joiner_deadline_ns;
-    }
-    if (!worth_waiting(core) || core->now_ns >= core->membership->enter_limit_ns)
+    uint64_t limit_ns =
+        joiners_wait(&core->membership->joiners, core->now_ns, core->limits.enter_wait_ns);
+    if (!worth_waiting(core) || core->now_ns >= limit_ns)
         return false;
     if (core->membership->phase != PHASE_JOINER)
         arm_retry(core, 3 * core->limits.retry_ns);
     phase_set(core, PHASE_JOINER);
-    core->membership->enter_until_ns = core->membership->enter_limit_ns;
+    core->membership->enter_until_ns = limit_ns;
     return true;
 }
 
@@ -321,7 +317,7 @@ static bool joiner_awaited(struct spotnik_core *core)
 void joiner_overdue(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->phase == PHASE_JOINER);
-    if (core->now_ns >= core->membership->enter_limit_ns && worth_waiting(core)
+    if (core->now_ns >= core->membership->joiners.limit_ns && worth_waiting(core)
         && asks_elsewhere(core))
         ballot_start(core);
     else

@@ -63,7 +63,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     else if (kind == SPOTNIK_MESSAGE_MISMATCH)
         core->outgoing.mismatch = core->membership->mismatch;
     if (kind == SPOTNIK_MESSAGE_ENTER)
-        core->outgoing.unmet = core->membership->unmet;
+        core->outgoing.unmet = core->membership->entering.unmet;
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
         core->outgoing.ballot = core->membership->promised;
     if (kind == SPOTNIK_MESSAGE_ASK)

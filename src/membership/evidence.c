@@ -26,8 +26,7 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
         return;
     known->evidence = merged;
     core->membership->covered[rank] = false;
-    /* a loss is no time to wait for joiners */
-    core->membership->joiner_deadline_ns = core->membership->enter_limit_ns = core->now_ns;
+    joiners_hurry(&core->membership->joiners, core->now_ns);
     if (!core->membership->suspected_ns)
         core->membership->suspected_ns = core->now_ns;
     if (merged >= SPOTNIK_EVIDENCE_TAINTED)

@@ -139,8 +139,8 @@ static void forget_decision(struct spotnik_core *core)
     core->membership->round_seen = 0;
     core->membership->retries = 0;
     core->membership->initiate_ns = core->membership->retry_ns = core->membership->enter_until_ns =
-        core->membership->enter_limit_ns = SPOTNIK_NEVER;
-    core->membership->joiner_deadline_ns = 0;
+        SPOTNIK_NEVER;
+    joiners_view(&core->membership->joiners);
     tree_prepare_end(core);
     core->membership->tree.missed = false;
     memset(core->membership->hop, 0, sizeof(core->membership->hop));
@@ -165,23 +165,15 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
     }
     spotnik_transaction_cut(&core->step);
     step_forget_handed(core);
-    core->membership->enter_wanted = false;
-    core->membership->enter_ns = SPOTNIK_NEVER;
-    if (core->membership->leaving) {
-        /* Kept as a holder: ask again, each time later, because asking interrupts the very
-         * hand-over we were kept for. */
-        uint32_t shift =
-            2 * (core->membership->leave_tries < 6 ? core->membership->leave_tries++ : 6);
-        core->membership->leave_ns =
-            spotnik_time_add(core->now_ns, core->limits.stagger_ns << shift);
-    }
+    enter_end(&core->membership->entering);
+    leave_view(&core->membership->leaving, core->now_ns, core->limits.stagger_ns);
 }
 
 /* Not in the new view: a leaver is done; anybody else joins again as a new member. */
 static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
-    bool left = core->membership->leaving && at != SPOTNIK_NO_RANK;
+    bool left = core->membership->leaving.wanted && at != SPOTNIK_NO_RANK;
 
     spotnik_proposal_copy(&core->chosen, proposal);
     view_settle(core);
@@ -247,7 +239,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
                 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
-        enter_back_off(core, proposal);
+        joiners_left_out(core, proposal);
         carry_book(core, proposal);
     } else {
         memset(core->membership->evidence_table, 0,
@@ -269,7 +261,7 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     core->membership->settle_ns =
         spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->membership->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
-        enter_forget(core, core->view.entry[i].member.id);
+        joiner_forget(core, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
     restart_broadcast(core);
     peers_after_view(core);

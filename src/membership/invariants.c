@@ -40,7 +40,7 @@ static void check_view(const struct spotnik_core *core)
 
 static void check_room(const struct spotnik_core *core)
 {
-    SPOTNIK_ASSERT(core->membership->joiner_count <= SPOTNIK_JOINERS_MAX);
+    SPOTNIK_ASSERT(core->membership->joiners.count <= SPOTNIK_JOINERS_MAX);
     SPOTNIK_ASSERT(core->queue_count <= core->queue_max);
 }
 

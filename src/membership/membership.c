@@ -35,8 +35,10 @@ void membership_init(struct spotnik_core *core)
     struct membership *membership = core->membership;
 
     membership->initiate_ns = membership->retry_ns = membership->enter_until_ns =
-        membership->enter_limit_ns = SPOTNIK_NEVER;
-    membership->leave_ns = membership->enter_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
+        membership->heartbeat_ns = SPOTNIK_NEVER;
+    joiners_init(&membership->joiners);
+    enter_init(&membership->entering);
+    leave_init(&membership->leaving);
     pause_check_init(&membership->pause);
 }
 
@@ -45,9 +47,11 @@ uint64_t membership_deadline(const struct spotnik_core *core)
     const struct membership *membership = core->membership;
     uint64_t due = spotnik_time_min(membership->initiate_ns, membership->retry_ns);
 
-    due = spotnik_time_min(due, spotnik_time_min(membership->enter_until_ns, membership->leave_ns));
+    due = spotnik_time_min(due,
+                           spotnik_time_min(membership->enter_until_ns, membership->leaving.at_ns));
     due = spotnik_time_min(due, membership->pause.until_ns);
-    return spotnik_time_min(due, spotnik_time_min(membership->enter_ns, membership->heartbeat_ns));
+    return spotnik_time_min(due,
+                            spotnik_time_min(membership->entering.at_ns, membership->heartbeat_ns));
 }
 
 bool membership_is_parked(const struct spotnik_core *core)

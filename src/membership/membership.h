@@ -8,6 +8,7 @@
 #include "member/brief.h"
 #include "member/detector.h"
 #include "member/lineage.h"
+#include "membership/admission.h"
 #include "membership/audit.h"
 
 /* A peer that we have, want or had a control link to: members of the view, joiners, the excluded
@@ -42,23 +43,6 @@ struct peer {
     struct compared compared[DIGEST_CHAINS];
     bool wants_all; /* it could not follow a brief RESTART */
 };
-
-/* A process outside the view that asked us to let it in. */
-struct joiner {
-    struct spotnik_enter enter;
-    uint64_t heard_ns;                 /* when it last asked */
-    uint64_t nearest;                  /* the fewest steps it was behind us, */
-    uint64_t nearest_step, nearest_ns; /* at which step of ours, and when */
-};
-
-/* View changes waited for it in vain: it is not tried again before, and then with more patience. */
-struct joiner_backoff {
-    struct spotnik_id id;
-    uint64_t until_ns;
-    uint32_t tries;
-};
-
-#define JOINER_BACKOFF_MAX 16
 
 /* What the initiator of the promised ballot is waiting for. */
 enum phase {
@@ -115,7 +99,6 @@ struct membership {
     struct spotnik_tree_prepare tree;
     bool *fenced; /* per rank: we voted in a ballot in which it did not */
     bool parked;
-    bool leaving;
     enum phase phase;
     struct spotnik_ballot promised;
     uint64_t promised_ns;
@@ -126,25 +109,11 @@ struct membership {
     struct spotnik_prepare prepare;    /* the last one passed on, or being gathered */
     struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
     struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
-    uint64_t initiate_ns, retry_ns, enter_until_ns, leave_ns;
-    uint32_t retries, leave_tries;
-    struct joiner joiner[SPOTNIK_JOINERS_MAX];
-    uint32_t joiner_count;
-    struct joiner_backoff joiner_backoff[JOINER_BACKOFF_MAX];
-    uint32_t joiner_backoff_next;
-    /* our ballot is for a joiner's sake: the end of all members' wait for it; 0: it is not */
-    uint64_t joiner_deadline_ns;
-    uint64_t enter_limit_ns; /* when the wait of this epoch ends; NEVER: it has not begun */
-    bool enter_wanted;
-    /* joiner: the sponsor that the driver named last; it need not stand in the view as we last
-     * heard it */
-    struct spotnik_member guide;
-    struct spotnik_id sponsor;
-    uint64_t enter_ns;
-    uint64_t sponsor_until_ns; /* then another is asked */
-    uint64_t unmet_ns;       /* joiner: since when it is not linked to a member; 0: it is to all */
-    struct spotnik_id unmet; /* that member, once we tell of it */
-    uint64_t enter_far_ns;   /* sponsor: no view change for a far joiner before */
+    uint64_t initiate_ns, retry_ns, enter_until_ns;
+    uint32_t retries;
+    struct joiners joiners;
+    struct entering entering;
+    struct leaving leaving;
     /* the step whose state was copied when joining: its result was never here */
     uint64_t copied_step;
     struct digests digests;
@@ -186,6 +155,9 @@ void tree_accept_hear(struct spotnik_core *core, uint32_t rank);
 /* apply.c */
 void apply_digest(struct spotnik_core *core, const struct digest_effects *effects,
                   struct peer *const neighbour[]);
+void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
+                 struct peer *sponsor, const struct spotnik_member *unmet);
+void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id);
 void apply_pause(struct spotnik_core *core, const struct pause_effects *effects);
 
 /* on_audit.c */
@@ -205,18 +177,6 @@ void on_pause_check(struct spotnik_core *core, struct peer *from,
                     const struct spotnik_message *message);
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
 void on_woken(struct spotnik_core *core);
-
-/* enter.c */
-void enter_meet(struct spotnik_core *core);
-void enter_hear(struct spotnik_core *core, const struct peer *from);
-void enter_next_sponsor(struct spotnik_core *core);
-void enter_expire(struct spotnik_core *core);
-void enter_forget(struct spotnik_core *core, struct spotnik_id id);
-void enter_back_off(struct spotnik_core *core, const struct spotnik_proposal *proposal);
-bool enter_is_due(struct spotnik_core *core);
-bool enter_is_heard(const struct spotnik_core *core, struct spotnik_id id);
-bool enter_remember(struct spotnik_core *core, const struct spotnik_enter *enter);
-void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
 
 /* evidence.c */
 void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence);
@@ -258,7 +218,16 @@ void invariants_check(const struct spotnik_core *core);
 void on_accept(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 
 /* on_enter.c */
+void enter_meet(struct spotnik_core *core);
+void enter_next_sponsor(struct spotnik_core *core);
+void enter_lose(struct spotnik_core *core, const struct peer *peer);
+void enter_hear(struct spotnik_core *core, const struct peer *from);
+void joiners_expire(struct spotnik_core *core);
+void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+bool joiner_is_heard(const struct spotnik_core *core, struct spotnik_id id);
+void joiner_forget(struct spotnik_core *core, struct spotnik_id id);
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
+void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
 
 /* on_tree.c */
 void on_ask(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
@@ -269,6 +238,7 @@ void on_accepted(struct spotnik_core *core, const struct peer *from,
 
 /* on_leave.c */
 void on_leave(struct spotnik_core *core);
+void leave_tick(struct spotnik_core *core);
 
 /* on_link.c */
 void on_link_up(struct spotnik_core *core, const struct spotnik_member *member);

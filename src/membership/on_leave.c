@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE: a planned departure is a view change that its subject starts itself. It votes, hands over
- * what only it holds, and goes when the view without it is installed. */
+/* LEAVE, and the tick that asks again (leave.c). */
+#include "base/assert.h"
 #include "membership/membership.h"
+
+static void ask(struct spotnik_core *core, bool ballot)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    core->membership->evidence_table[core->rank].leaving = 1;
+    if (ballot)
+        ballot_start(core);
+}
 
 void on_leave(struct spotnik_core *core)
 {
@@ -9,12 +17,12 @@ void on_leave(struct spotnik_core *core)
         become(core, SPOTNIK_ROLE_LEFT);
         return;
     }
-    core->membership->leaving = true;
     step_ask_no_more(core);
-    core->membership->evidence_table[core->rank].leaving = 1;
-    if (!core->frozen)
-        ballot_start(core);
-    else
-        /* PREPARE under way may have passed us: ask as soon as it is done */
-        core->membership->leave_ns = core->now_ns;
+    ask(core, leave_begin(&core->membership->leaving, core->now_ns, core->frozen));
+}
+
+void leave_tick(struct spotnik_core *core)
+{
+    ask(core, leave_again(&core->membership->leaving, core->now_ns, core->limits.stagger_ns,
+                          core->frozen));
 }

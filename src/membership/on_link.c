@@ -52,14 +52,13 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
 {
     uint32_t rank = peer_rank(core, peer);
 
-    enter_forget(core, peer->member.id);
+    joiner_forget(core, peer->member.id);
     peer->ended = spotnik_evidence_merge(peer->ended,
                                          clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         /* It and we may yet stand in one view: a proposal that holds it may be under way (see
          * carry_ends()). */
-        if (spotnik_id_equal(core->membership->sponsor, peer->member.id))
-            enter_next_sponsor(core);
+        enter_lose(core, peer);
         return;
     }
     evidence_add(core, rank, evidence_of_end(peer, core->view.epoch));
@@ -76,9 +75,8 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
     SPOTNIK_ASSERT(peer->used && !peer->linked);
     peer_dial(core, peer);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
-        enter_forget(core, peer->member.id);
-        if (spotnik_id_equal(core->membership->sponsor, peer->member.id))
-            enter_next_sponsor(core);
+        joiner_forget(core, peer->member.id);
+        enter_lose(core, peer);
         return;
     }
     if (!spotnik_evidence_out(core->membership->evidence_table[rank].evidence))
@@ -109,11 +107,11 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
         vanished(core, peer);
         return;
     }
-    enter_forget(core, peer->member.id);
+    joiner_forget(core, peer->member.id);
     if (watched(core, peer))
         peer_dial(core, peer); /* either it answers, or its kernel refuses, or silence runs out */
-    else if (spotnik_id_equal(core->membership->sponsor, peer->member.id))
-        enter_next_sponsor(core);
+    else
+        enter_lose(core, peer);
 }
 
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended)
@@ -132,8 +130,8 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended 
     uint32_t rank = peer_rank(core, peer);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
-    else if (spotnik_id_equal(core->membership->sponsor, peer->member.id))
-        enter_next_sponsor(core);
+    else
+        enter_lose(core, peer);
 }
 
 /* A certificate says itself which view the dead had voted for last. In that view, and in any later

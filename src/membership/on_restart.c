@@ -11,8 +11,8 @@ static void learn(struct spotnik_core *core, const struct spotnik_proposal *prop
     spotnik_proposal_copy(&core->chosen, proposal);
     view_settle(core);
     enter_meet(core);
-    if (core->membership->enter_wanted
-        && spotnik_view_rank(&core->view, core->membership->sponsor) == SPOTNIK_NO_RANK)
+    if (core->membership->entering.wanted
+        && spotnik_view_rank(&core->view, core->membership->entering.sponsor) == SPOTNIK_NO_RANK)
         enter_next_sponsor(core);
 }
 

@@ -120,16 +120,6 @@ static void tick_heart(struct spotnik_core *core)
     settle_try(core);
 }
 
-static void tick_leave(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    core->membership->leave_ns =
-        core->frozen ? spotnik_time_add(core->now_ns, core->limits.stagger_ns) : SPOTNIK_NEVER;
-    core->membership->evidence_table[core->rank].leaving = 1;
-    if (!core->frozen)
-        ballot_start(core);
-}
-
 /* What came before it in this tick may have ended our membership. */
 static bool is_due(const struct spotnik_core *core, uint64_t at_ns)
 {
@@ -153,14 +143,14 @@ static void tick_member(struct spotnik_core *core)
     }
     if (is_due(core, core->membership->pause.until_ns))
         audit_tick(core);
-    if (is_due(core, core->membership->leave_ns))
-        tick_leave(core);
+    if (is_due(core, core->membership->leaving.at_ns))
+        leave_tick(core);
 }
 
 void on_tick(struct spotnik_core *core)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
         tick_member(core);
-    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->membership->enter_ns)
+    if (core->role == SPOTNIK_ROLE_JOINER && core->now_ns >= core->membership->entering.at_ns)
         enter_send(core);
 }

@@ -2,7 +2,7 @@
 /* A joiner that replays no faster than the members step stays as far behind as its copy of the
  * state took, for ever. Decides when the member that streams to it waits at a boundary, which holds
  * up all of them, until it is near: once, for about as long as replaying takes; then rarely. What
- * becomes of one that is near is the core's (src/membership/enter.c), which does the same for the
+ * becomes of one that is near is the core's (src/membership/joiners.c), which does the same for the
  * last steps (docs/design/0003-state-transfer.md, catching up). */
 
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a joiner that replays results asks to be let in. Pure; the simulated joiner asks it, too.
  * Decides when it asks, and what it can no longer hope for; whether the members wait for it is the
- * sponsor's (src/membership/enter.c). */
+ * sponsor's (src/membership/joiners.c). */
 #ifndef SPOTNIK_TRANSFER_NEARNESS_H
 #define SPOTNIK_TRANSFER_NEARNESS_H
 
