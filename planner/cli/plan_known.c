@@ -45,7 +45,7 @@ static bool in_place(const struct spotnik_offer *offer, const char *type, const 
 {
     return !strcmp(offer->instance, type)
            && (!*zone || !strcmp(offer->zone, zone) || !strcmp(offer->zone_id, zone)
-               || !strcmp(offer->region, zone));
+               || !strcasecmp(offer->region, zone));
 }
 
 /* "p3.2xlarge@us-east-1a=FILE": what was seen of a place, until now. Places without a zone take it

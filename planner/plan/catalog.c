@@ -36,7 +36,7 @@ void spotnik_catalog_free(struct spotnik_catalog *catalog)
 static bool same_place(const struct spotnik_offer *offer, const char *region, const char *instance)
 {
     return !strcmp(offer->instance, instance)
-           && (!*offer->region || !strcmp(offer->region, region));
+           && (!*offer->region || !strcasecmp(offer->region, region));
 }
 
 static bool facts_known(const struct spotnik_offer *offer)

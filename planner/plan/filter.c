@@ -13,8 +13,8 @@
 static bool passes(const struct spotnik_patterns *patterns, const char *one, const char *other)
 {
     for (size_t i = 0; i < patterns->count; i++)
-        if (!fnmatch(patterns->list[i], one, 0)
-            || (*other && !fnmatch(patterns->list[i], other, 0)))
+        if (!fnmatch(patterns->list[i], one, FNM_CASEFOLD)
+            || (*other && !fnmatch(patterns->list[i], other, FNM_CASEFOLD)))
             return true;
     return !patterns->count;
 }

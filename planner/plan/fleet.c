@@ -160,9 +160,9 @@ static unsigned regions_beside(const struct spotnik_fleet *fleet, const char *ho
 
     for (size_t i = 0; home && i < fleet->group_count; i++) {
         const char *region = fleet->groups[i].offer->region;
-        bool again = !strcmp(region, home);
+        bool again = !strcasecmp(region, home);
         for (size_t j = 0; j < i; j++)
-            again = again || !strcmp(region, fleet->groups[j].offer->region);
+            again = again || !strcasecmp(region, fleet->groups[j].offer->region);
         regions += !again;
     }
     return regions;
@@ -184,7 +184,7 @@ double spotnik_fleet_move_s(const struct spotnik_profile *profile,
                             const struct spotnik_fleet *fleet, const struct spotnik_work *work)
 {
     for (size_t i = 0; work->state_region && i < fleet->group_count; i++)
-        if (!strcmp(fleet->groups[i].offer->region, work->state_region))
+        if (!strcasecmp(fleet->groups[i].offer->region, work->state_region))
             return 0;
     return work->state_region ? profile->state_bytes / 1e9 * SPOTNIK_MOVE_S_PER_GB : 0;
 }

@@ -186,7 +186,7 @@ static size_t sky_share(struct run *run, size_t group)
         if (other->spot && run->pools[group].kind == SPOTNIK_POOL_REPLAY)
             return i;
         bool alike = other->spot && !strcmp(other->offer->accelerator, own->offer->accelerator)
-                     && !strcmp(other->offer->region, own->offer->region);
+                     && !strcasecmp(other->offer->region, own->offer->region);
         if (alike && run->pools[i].kind != SPOTNIK_POOL_SEEN
             && run->pools[group].kind == run->pools[i].kind
             && spotnik_draw_uniform(&run->prng) < CORRELATION)

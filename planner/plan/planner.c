@@ -154,7 +154,7 @@ static struct spotnik_group group_of(const struct search *s, const struct option
         /* on demand, one zone of a region stands for all */
         bool same = kept->offer == option->offer
                     || (!option->spot && !strcmp(kept->offer->instance, option->offer->instance)
-                        && !strcmp(kept->offer->region, option->offer->region));
+                        && !strcasecmp(kept->offer->region, option->offer->region));
         if (same && kept->spot == option->spot)
             group.running = kept->running < machines ? kept->running : machines;
     }
@@ -192,7 +192,7 @@ static void search_pairs(struct search *s)
 
     for (size_t i = 0; i < most; i++) {
         for (size_t j = 0; j < most; j++) {
-            if (i == j || strcmp(s->options[i].offer->region, s->options[j].offer->region))
+            if (i == j || strcasecmp(s->options[i].offer->region, s->options[j].offer->region))
                 continue; /* a ring across regions pays for its traffic and waits for its links */
             for (unsigned n = 1; n <= s->wish->machines_most; n = next_size(n)) {
                 for (unsigned m = 1; m <= n && n + m <= s->wish->machines_most; m = next_size(m)) {
@@ -233,7 +233,7 @@ static int by_place(const void *left, const void *right)
     int order = (int)a->spot - (int)b->spot;
 
     order = order ? order : strcmp(a->offer->instance, b->offer->instance);
-    order = order ? order : strcmp(a->offer->region, b->offer->region);
+    order = order ? order : strcasecmp(a->offer->region, b->offer->region);
     return order ? order : by_price(left, right);
 }
 
@@ -247,7 +247,7 @@ static void options_thin(struct search *s)
         const struct option *before = kept ? &s->options[kept - 1] : NULL, *own = &s->options[i];
         bool again = before && !own->spot && !before->spot
                      && !strcmp(before->offer->instance, own->offer->instance)
-                     && !strcmp(before->offer->region, own->offer->region);
+                     && !strcasecmp(before->offer->region, own->offer->region);
         if (!again)
             s->options[kept++] = *own;
     }

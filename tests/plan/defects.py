@@ -167,9 +167,18 @@ def fourth(f):
         assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
 
 
+def regions(f):
+    """Azure writes WestUS3 in one list and westus3 in another: they are one region."""
+    prices = f.put("azure.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
+                   "Standard_NC6s_v3,WestUS3,,V100,1,6,3.06,0.92\nStandard_NC12s_v3,westus3,,V100,2,12,6.12,1.84\n")
+    said = f.run("plan", "--profile", f.put("profile.json", PROFILE), "--prices", prices, "--region", "westus3", "--only", "spot",
+                 "--target", "epochs=30", "--deadline", "40h", code=None).stdout
+    assert "2 ways to rent" in said and "--region" not in said, said
+
+
 def main(folder):
-    wanted = sys.argv[2:] or [str(n) for n in range(1, 6)]
-    for number, check in enumerate((first, second, third, fourth, moved), 1):
+    wanted = sys.argv[2:] or [str(n) for n in range(1, 7)]
+    for number, check in enumerate((first, second, third, fourth, moved, regions), 1):
         if str(number) in wanted:
             check(Folder(folder))
             print("ok", number, check.__name__, flush=True)
