@@ -21,6 +21,7 @@
 #include "run_engine.h"
 #include "run_folder.h"
 #include "run_host.h"
+#include "run_line.h"
 #include "spotnik/spotnik.h"
 
 static const char help[] =
@@ -329,7 +330,7 @@ static bool take_option(struct request *ret, int option, const char *value)
         ret->run.output.log_dir = value;
         return *value != 0;
     case OPTION_JSON:
-        ret->run.json = true;
+        run_line_json();
         return true;
     default:
         return false;
@@ -427,7 +428,7 @@ static bool find_peers(struct request *request)
     if (!run_engine_find(request->peers, getenv("SPOTNIK_BIND"), request->run.max, &engine))
         return false;
     if (engine.said[0] && !request->run.quiet)
-        fprintf(stderr, "spotnik: %s\n", engine.said);
+        run_line_say(NULL, engine.said);
     request->peers = engine.peers;
     if (engine.bind[0])
         setenv("SPOTNIK_BIND", engine.bind, 1);
@@ -494,6 +495,18 @@ static bool set_environment(struct request *request)
     return true;
 }
 
+/* Another shell does not know the job's name. */
+static void say_how_to_ask(void)
+{
+    const char *job = getenv("SPOTNIK_JOB");
+    char text[9000];
+
+    snprintf(text, sizeof(text), "ask with: spotnik status --peers %s --key-file %s%s%s",
+             getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"), job ? " --job " : "",
+             job ? job : "");
+    run_line_say(NULL, text);
+}
+
 int spotnik_cmd_run(int argc, char **argv)
 {
     struct request request = { .run = { .min = 1,
@@ -515,11 +528,8 @@ int spotnik_cmd_run(int argc, char **argv)
         return 1;
     }
     bool ready = run_host_files(request.run.max) && set_environment(&request);
-    const char *job = getenv("SPOTNIK_JOB"); /* another shell does not know it */
     if (ready && request.folder.path && !request.run.quiet)
-        fprintf(stderr, "spotnik: ask with: spotnik status --peers %s --key-file %s%s%s\n",
-                getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"), job ? " --job " : "",
-                job ? job : "");
+        say_how_to_ask();
     int status = ready ? run_loop(&request.run) : 1;
     int done = status == 0 && request.done_file
                    ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)

@@ -16,8 +16,6 @@ struct run_options {
     uint32_t start;        /* members that the first step waits for; 0: `min` */
     uint32_t failures_max; /* in a row, of the workers of one place: no more are started */
     bool respawn, quiet;
-    /* our own lines as JSON objects, and the job's status once a second */
-    bool json;
     bool local;                      /* all members of the job are workers of this run ... */
     const struct run_folder *folder; /* ... which meet here; else NULL */
     bool torchrun;                   /* give workers RANK, WORLD_SIZE and the like */

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run_line.h"
+
 #define COMMAND_S 30 /* for a command that prints hosts */
 
 enum hosts { HOSTS_WRITTEN, HOSTS_FAILED, HOSTS_NONE };
@@ -94,6 +96,14 @@ static void hosts_keep(const char *command, const char *path, const sigset_t *se
     _exit(0);
 }
 
+static void tell_none(const char *command)
+{
+    char text[1024];
+
+    snprintf(text, sizeof(text), "exec:%.900s names no host yet; asking again every 5 s", command);
+    run_line_say(NULL, text);
+}
+
 /* Until the command names a host: the first machines of a cloud may be on their way. Returns as
  * hosts_write_within() does. */
 static int hosts_await(const char *command, const char *path, const sigset_t *set,
@@ -105,8 +115,7 @@ static int hosts_await(const char *command, const char *path, const sigset_t *se
         if (got != SIGCHLD || *ret_hosts != HOSTS_NONE)
             return got;
         if (!told)
-            fprintf(stderr, "spotnik: exec:%s names no host yet; asking again every 5 s\n",
-                    command);
+            tell_none(command);
         if (!hosts_pause())
             return SIGTERM;
     }

@@ -179,13 +179,17 @@ static void *run(void *context)
     return NULL;
 }
 
-void run_line_start(bool quiet, bool json)
+void run_line_json(void)
+{
+    as_json = true;
+}
+
+void run_line_start(bool quiet)
 {
     sigset_t all, before;
 
-    as_json = json;
-    on_terminal = !quiet && !json && isatty(STDERR_FILENO);
-    if ((!on_terminal && !json) || sem_init(&stop, 0, 0))
+    on_terminal = !quiet && !as_json && isatty(STDERR_FILENO);
+    if ((!on_terminal && !as_json) || sem_init(&stop, 0, 0))
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

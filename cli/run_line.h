@@ -9,9 +9,12 @@
 
 #include "metrics/said.h"
 
+/* Before the first line: lines are objects. */
+void run_line_json(void);
+
 /* Peers and key are those of the environment. Does nothing where there is neither a terminal nor
- * `json`. */
-void run_line_start(bool quiet, bool json);
+ * objects are wanted. */
+void run_line_start(bool quiet);
 void run_line_stop(void);
 
 /* Around everything else that is printed. */

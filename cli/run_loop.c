@@ -567,7 +567,7 @@ int run_loop(const struct run_options *options)
     else
         for (uint32_t i = 0; i < options->max; i++)
             start(&run);
-    run_line_start(options->quiet, options->json);
+    run_line_start(options->quiet);
     loop(&run);
     run_line_stop();
     run_notice_end(&run.ear);

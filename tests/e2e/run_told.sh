@@ -86,4 +86,7 @@ tail -n 1 "$dir/full.err" | grep -q '^spotnik: S152: the job was asked for check
 cp -r "$dir/good" "$dir/once"
 SPOTNIK_CHECKPOINT="$dir/once" SPOTNIK_JOB=given alone 0 once 80
 grep -q '^spotnik: S102: the job goes on from the checkpoint after step 40$' "$dir/once.err" || fail "where the job goes on is not told"
+alone 0 objects 40 --json
+grep -v '^{"kind":"\(run\|status\)",.*}$' "$dir/objects.err" && fail "--json: a line is no object"
+grep -q '"t":[0-9.]*,"text":"ask with: ' "$dir/objects.err" || fail "--json: the first line is lacking"
 echo "checkpoints that fail are told; a job without any ends with 74"
