@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of notices.md, fleet.md and of the doctor in engines.md, cut out of the pages
+"""The command lines of notices.md, fleet.md, operators.md and of the doctor in engines.md, cut out of the pages
 and run as they stand there, in namespaces with an address for each host and one for the clouds'
 metadata service. Claim: what the pages say of each line is so. Only /shared is another folder.
 
@@ -253,6 +253,34 @@ def fleet(place):
     )
 
 
+# ---- operators.md ----
+
+
+def operators(place):
+    """Two of its three recipes stand in pages that other tests run (slurm_page, kubernetes_schemas); the third is run here."""
+    for page, first in (("slurm", "spotnik slurm submit"), ("kubernetes", "spotnik key job.key")):
+        if block("operators", first) != block(page, first):
+            fail(f"operators.md and {page}.md differ in their first block")
+    key, run = block("operators", "mkdir -p /shared/")
+    place.write("bin/python", f'[ "$*" = train.py ] && {TRAIN}')
+    place.run(key)
+    machines = [place.start("exec " + run.replace("--bind auto", f"--bind 10.0.0.{i}")) for i in (1, 2)]
+    for machine in machines:
+        machine.until(r"commit \d+ [0-9a-f]+ \d+ 2 ")
+    subprocess.run(["pkill", "-KILL", "-P", str(machines[1].process.pid)], check=True)
+    machines[0].until("^spotnik: S112: lost 1 member")
+    machines[1].process.kill()
+    machines[1].process.wait(LIMIT_S)
+    machines[1] = place.start("exec " + run.replace("--bind auto", "--bind 10.0.0.2"))
+    machines[0].until("^spotnik: S110: 1 member joined", times=2)
+    for machine in machines:
+        machine.terminate()
+    machine = place.start("exec " + run.replace("--bind auto", "--bind 10.0.0.1"))
+    machine.until("^spotnik: S102: the job goes on from the checkpoint after step")
+    machine.terminate()
+    print(f"{run}: two machines met, one was lost and came again, and both went on from the checkpoint")
+
+
 def expect(place, line, *patterns):
     """The line ends by itself; the engine's commands were called so. A fleet looks every 10 s: told to look sooner."""
     if line.startswith("spotnik fleet"):
@@ -271,7 +299,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="spotnik-lines-") as folder:
         try:
             place = Place(folder)
-            for part in (notices, at_home, doctor, fleet):
+            for part in (operators, notices, at_home, doctor, fleet):
                 part(place)
         finally:
             end_all()
