@@ -8,6 +8,7 @@ Prints each breach as FILE:LINE: what is wrong, and ends with 1 if there was one
     files     a path in backquotes, `src/core/core.c` or `core/core.c`, is there; `FILE: NAME`: the file has NAME
     names     a name in backquotes, `spotnik_step_begin` or `SPOTNIK_PEERS`, stands somewhere outside of the documents
     options   an option of spotnik on a command line, `spotnik run --min`, stands in the sources
+    glossary  each page of the guide and of the reference links to the glossary
 
 and in every other file of text: a path below docs/ is there, and so is a file of C that a comment names. Of fenced
 blocks it checks only options.
@@ -33,6 +34,8 @@ TEXT = {".c", ".h", ".py", ".sh", ".md", ".build", ".toml", ".yml", ".yaml", ".p
 CODE_FOLDERS = ["src", "include", "cli", "planner", "research", "bag", "notice", "python", "sim"]
 CODE_FOLDERS += ["tests", "bench", "examples"]
 FOLDERS = [*CODE_FOLDERS, "dev", "docs", "model", "packaging"]
+GLOSSARY = "ARCHITECTURE.md#glossary"
+EXPLAINED = ("docs/guide/", "docs/reference/")  # pages of which each links to the glossary
 SEARCHED = (*(f"{folder}/" for folder in CODE_FOLDERS), "meson")
 
 
@@ -158,6 +161,8 @@ class Tree:
                 self.option(name, line, code)
         for line, text in page.fenced:
             self.option(name, line, text)
+        if name.startswith(EXPLAINED) and not any(GLOSSARY in text for _, text in page.prose):
+            self.breach(name, 1, f"no link to {GLOSSARY}")
 
     def source(self, name: str) -> None:
         """Any file of text: the documents and the files of C that it mentions."""
