@@ -405,7 +405,7 @@ inline fence(i, set)
 #endif
 }
 
-/* src/membership/evidence.c, evidence_moved_on(): the first words of b to a on a new link are FENCED where it is due, and the epoch of b. Where
+/* src/membership/peer_end.c, peer_end_moved_on(): the first words of b to a on a new link are FENCED where it is due, and the epoch of b. Where
  * that is a later one than a's, b owes nothing for the earlier ones any more, and a counts it as having fenced it in those. */
 inline meet(a, b)
 {

@@ -62,3 +62,29 @@ void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id)
     drop_from_prepare(&core->membership->prepare, id);
     core->membership->enter_until_ns = core->now_ns;
 }
+
+void apply_evidence(struct spotnik_core *core, const struct evidence_effects *effects,
+                    uint32_t rank)
+{
+    if (effects->hurry)
+        joiners_hurry(&core->membership->joiners, core->now_ns);
+    if (effects->freeze)
+        /* PREPARE of the ballot would wait at every hop for a member busy with data */
+        freeze(core);
+    if (effects->reroute)
+        /* a PREPARE that comes round by this may decide, and the next view may be one without us */
+        prepare_reroute(core, core->view.entry[rank].member.id);
+    if (effects->schedule && core->role == SPOTNIK_ROLE_MEMBER)
+        evidence_schedule(core);
+}
+
+/* A member is not silent any more. */
+void apply_forgiven(struct spotnik_core *core)
+{
+    /* frozen for its sake, and no ballot has come yet */
+    if (core->membership->parked || (core->frozen && !core->membership->promised.round))
+        ballot_start(core);
+    else
+        evidence_schedule(core);
+    tree_prepare_go(core); /* it is not out any more, and is asked after all */
+}

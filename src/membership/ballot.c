@@ -15,8 +15,9 @@ static void recovery_note(struct spotnik_core *core)
 {
     struct spotnik_core_status *status = &core->status;
     if (status->committed_ns || !status->detected_ns) {
-        status->detected_ns =
-            core->membership->suspected_ns ? core->membership->suspected_ns : core->now_ns;
+        status->detected_ns = core->membership->evidence_table.suspected_ns
+                                  ? core->membership->evidence_table.suspected_ns
+                                  : core->now_ns;
         status->reconciled_ns = status->accepted_ns = status->restarted_ns = status->committed_ns =
             0;
     }
@@ -61,7 +62,7 @@ void ballot_start(struct spotnik_core *core)
     phase_set(core, PHASE_PREPARE);
     core->status.ballots_started++;
     core->membership->enter_until_ns = SPOTNIK_NEVER;
-    core->membership->initiate_ns = SPOTNIK_NEVER;
+    core->membership->evidence_table.initiate_ns = SPOTNIK_NEVER;
     /* A hop still being dialled belonged to an older ballot: this one's PREPARE must not leave
      * twice. */
     pass_cancel(core, PASS_PREPARE);
@@ -90,7 +91,7 @@ void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, boo
     core->membership->promised = ballot;
     core->membership->promised_ns = core->now_ns;
     phase_set(core, PHASE_NONE);
-    core->membership->initiate_ns = core->membership->enter_until_ns = UINT64_MAX;
+    core->membership->evidence_table.initiate_ns = core->membership->enter_until_ns = UINT64_MAX;
     if (ballot.round > core->membership->round_seen)
         core->membership->round_seen = ballot.round;
     freeze(core);
@@ -139,12 +140,12 @@ void prepare_sign(struct spotnik_core *core)
         struct spotnik_report *report = &prepare->report[rank];
         /* silent to us, but it has spoken */
         if (!report->promised
-            || core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+            || core->membership->evidence_table.known[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             report->evidence =
                 spotnik_evidence_merge(report->evidence,
-                                       core->membership->evidence_table[rank].evidence);
-        report->leaving |= core->membership->evidence_table[rank].leaving;
-        core->membership->covered[rank] = true;
+                                       core->membership->evidence_table.known[rank].evidence);
+        report->leaving |= core->membership->evidence_table.known[rank].leaving;
+        core->membership->evidence_table.covered[rank] = true;
     }
     prepare->report[core->rank] =
         (struct spotnik_report){ .promised = 1,
@@ -178,7 +179,7 @@ static bool lost(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_evidence_out(core->membership->prepare.report[rank].evidence)
-           || core->membership->suspected_by_peer[rank];
+           || core->membership->evidence_table.suspected_by_peer[rank];
 }
 
 /* To the next member in ring order that is not out; when that is the initiator, the circle is
@@ -236,7 +237,7 @@ void redial_silent(struct spotnik_core *core)
             send_message(core, peer, SPOTNIK_MESSAGE_VIEW_ASK);
     }
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (core->membership->evidence_table.known[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
         struct peer *peer = peer_want(core, &core->view.entry[rank].member);
         if (peer->linked)

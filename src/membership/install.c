@@ -23,7 +23,7 @@ static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
                 && core->membership->prepare.report_count == core->view.size;
 
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_merge(core->membership->evidence_table[rank].evidence,
+    return spotnik_evidence_merge(core->membership->evidence_table.known[rank].evidence,
                                   told ? core->membership->prepare.report[rank].evidence
                                        : SPOTNIK_EVIDENCE_NONE);
 }
@@ -42,7 +42,8 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
             lost++;
             silent++;
         } else if (!stays
-                   && (core->membership->evidence_table[rank].leaving || at != SPOTNIK_NO_RANK))
+                   && (core->membership->evidence_table.known[rank].leaving
+                       || at != SPOTNIK_NO_RANK))
             left++;
         else if (!stays) {
             uint8_t cause = cause_of(core, rank);
@@ -61,30 +62,6 @@ static void count_changes(struct spotnik_core *core, const struct spotnik_propos
     core->status.losses += lost;
     core->status.leaves += left;
     core->status.joins += joined;
-}
-
-/* Deaths known to us of members that the new view still holds stay known; silence is observed
- * anew. */
-static void carry_book(struct spotnik_core *core, const struct spotnik_proposal *proposal)
-{
-    /* PREPARE of the old epoch is void: its array is free */
-    struct spotnik_report *carried = core->membership->prepare.report;
-    struct spotnik_known *evidence_table = core->membership->evidence_table;
-    uint32_t size = 0, near = 0;
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(proposal->epoch > core->view.epoch);
-    for (uint32_t i = 0; i < proposal->entry_count; i++) {
-        if (!(proposal->entry[i].flags & SPOTNIK_ENTRY_MEMBER))
-            continue;
-        uint32_t rank = spotnik_view_rank_near(&core->view, proposal->entry[i].member.id, near);
-        near = rank == SPOTNIK_NO_RANK ? near : rank + 1;
-        bool stays =
-            rank != SPOTNIK_NO_RANK && evidence_table[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED;
-        carried[size++].evidence = stays ? evidence_table[rank].evidence : SPOTNIK_EVIDENCE_NONE;
-    }
-    for (uint32_t i = 0; i < size; i++)
-        evidence_table[i] = (struct spotnik_known){ .evidence = carried[i].evidence };
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -106,27 +83,15 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 {
     for (uint32_t i = 0; i < core->membership->peer_top; i++) {
         const struct peer *peer = &core->membership->peer[i];
-        if (!peer->used || peer->ended == SPOTNIK_EVIDENCE_NONE)
+        if (!peer->used || peer->end.ended == SPOTNIK_EVIDENCE_NONE)
             continue;
         uint32_t rank = rank_to_be(proposal, peer->member.id);
         if (rank == SPOTNIK_NO_RANK)
             continue;
-        core->membership->evidence_table[rank].evidence =
-            spotnik_evidence_merge(core->membership->evidence_table[rank].evidence,
-                                   (uint8_t)evidence_of_end(peer, proposal->epoch));
+        core->membership->evidence_table.known[rank].evidence =
+            spotnik_evidence_merge(core->membership->evidence_table.known[rank].evidence,
+                                   (uint8_t)peer_end_worth(&peer->end, proposal->epoch));
     }
-}
-
-static void forget_quiet(struct spotnik_core *core)
-{
-    uint32_t members = core->limits.members_max;
-
-    if (!core->membership->quiet_any)
-        return;
-    memset(core->membership->quiet_until_ns, 0,
-           members * sizeof(*core->membership->quiet_until_ns));
-    memset(core->membership->quiet_by, 0, members * sizeof(*core->membership->quiet_by));
-    core->membership->quiet_any = false;
 }
 
 static void forget_decision(struct spotnik_core *core)
@@ -135,21 +100,15 @@ static void forget_decision(struct spotnik_core *core)
     core->frozen = core->membership->parked = false;
     phase_set(core, PHASE_NONE);
     core->membership->promised = core->membership->accepted.ballot = (struct spotnik_ballot){ 0 };
-    core->membership->suspected_ns = 0;
     core->membership->round_seen = 0;
     core->membership->retries = 0;
-    core->membership->initiate_ns = core->membership->retry_ns = core->membership->enter_until_ns =
-        SPOTNIK_NEVER;
+    core->membership->retry_ns = core->membership->enter_until_ns = SPOTNIK_NEVER;
     joiners_view(&core->membership->joiners);
     tree_prepare_end(core);
     core->membership->tree.missed = false;
     memset(core->membership->hop, 0, sizeof(core->membership->hop));
     core->membership->prepare_at = (struct spotnik_id){ 0 };
-    memset(core->membership->covered, 0,
-           core->limits.members_max * sizeof(*core->membership->covered));
-    memset(core->membership->suspected_by_peer, 0,
-           core->limits.members_max * sizeof(*core->membership->suspected_by_peer));
-    forget_quiet(core);
+    evidence_table_view(&core->membership->evidence_table, core->limits.members_max);
     memset(core->membership->fenced, 0,
            core->limits.members_max * sizeof(*core->membership->fenced));
 }
@@ -178,10 +137,8 @@ static void step_aside(struct spotnik_core *core, const struct spotnik_proposal 
     spotnik_proposal_copy(&core->chosen, proposal);
     view_settle(core);
     if (left) {
-        memset(core->membership->evidence_table, 0,
-               core->limits.members_max * sizeof(*core->membership->evidence_table));
-        memset(core->membership->suspected_by_peer, 0,
-               core->limits.members_max * sizeof(*core->membership->suspected_by_peer));
+        evidence_table_clear(&core->membership->evidence_table, core->limits.members_max);
+        evidence_table_view(&core->membership->evidence_table, core->limits.members_max);
         restart_broadcast(core);
     }
     become(core, left ? SPOTNIK_ROLE_LEFT : SPOTNIK_ROLE_EXCLUDED);
@@ -240,10 +197,11 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
         joiners_left_out(core, proposal);
-        carry_book(core, proposal);
+        /* PREPARE of the old epoch is void: its array is free */
+        evidence_table_carry(&core->membership->evidence_table, &core->view, proposal,
+                             core->membership->prepare.report);
     } else {
-        memset(core->membership->evidence_table, 0,
-               core->limits.members_max * sizeof(*core->membership->evidence_table));
+        evidence_table_clear(&core->membership->evidence_table, core->limits.members_max);
     }
     carry_ends(core, proposal);
     role_set(core, SPOTNIK_ROLE_MEMBER);

@@ -50,8 +50,8 @@ static bool known_out(const struct spotnik_core *core, const struct tree *tree, 
     uint32_t at = (tree->origin + place) % tree->proposal->entry_count;
     uint32_t rank = spotnik_view_rank_near(&core->view, tree->proposal->entry[at].member.id, at);
     return rank != SPOTNIK_NO_RANK
-           && (spotnik_evidence_out(core->membership->evidence_table[rank].evidence)
-               || core->membership->suspected_by_peer[rank]);
+           && (spotnik_evidence_out(core->membership->evidence_table.known[rank].evidence)
+               || core->membership->evidence_table.suspected_by_peer[rank]);
 }
 
 static void tell_subtree(struct spotnik_core *core, const struct tree *tree, uint32_t place);

@@ -17,12 +17,17 @@ struct membership *membership_lay_out(struct carver *carver, uint32_t members, u
     membership->prepare.accepted.entry =
         carve(carver, entries * sizeof(*membership->accepted.entry));
     membership->prepare.report = carve(carver, members * sizeof(*membership->prepare.report));
-    membership->evidence_table = carve(carver, members * sizeof(*membership->evidence_table));
+    membership->evidence_table.known =
+        carve(carver, members * sizeof(*membership->evidence_table.known));
     membership->pause.answer = carve(carver, members * sizeof(*membership->pause.answer));
-    membership->covered = carve(carver, members * sizeof(*membership->covered));
-    membership->suspected_by_peer = carve(carver, members * sizeof(*membership->suspected_by_peer));
-    membership->quiet_until_ns = carve(carver, members * sizeof(*membership->quiet_until_ns));
-    membership->quiet_by = carve(carver, members * sizeof(*membership->quiet_by));
+    membership->evidence_table.covered =
+        carve(carver, members * sizeof(*membership->evidence_table.covered));
+    membership->evidence_table.suspected_by_peer =
+        carve(carver, members * sizeof(*membership->evidence_table.suspected_by_peer));
+    membership->evidence_table.quiet_until_ns =
+        carve(carver, members * sizeof(*membership->evidence_table.quiet_until_ns));
+    membership->evidence_table.quiet_by =
+        carve(carver, members * sizeof(*membership->evidence_table.quiet_by));
     membership->tree.sent = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.sent));
     membership->tree.heard = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.heard));
     membership->fenced = carve(carver, members * sizeof(*membership->fenced));
@@ -34,8 +39,8 @@ void membership_init(struct spotnik_core *core)
 {
     struct membership *membership = core->membership;
 
-    membership->initiate_ns = membership->retry_ns = membership->enter_until_ns =
-        membership->heartbeat_ns = SPOTNIK_NEVER;
+    evidence_table_init(&membership->evidence_table);
+    membership->retry_ns = membership->enter_until_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
     joiners_init(&membership->joiners);
     enter_init(&membership->entering);
     leave_init(&membership->leaving);
@@ -45,7 +50,7 @@ void membership_init(struct spotnik_core *core)
 uint64_t membership_deadline(const struct spotnik_core *core)
 {
     const struct membership *membership = core->membership;
-    uint64_t due = spotnik_time_min(membership->initiate_ns, membership->retry_ns);
+    uint64_t due = spotnik_time_min(membership->evidence_table.initiate_ns, membership->retry_ns);
 
     due = spotnik_time_min(due,
                            spotnik_time_min(membership->enter_until_ns, membership->leaving.at_ns));

@@ -10,6 +10,7 @@
 #include "member/lineage.h"
 #include "membership/admission.h"
 #include "membership/audit.h"
+#include "membership/detection.h"
 
 /* A peer that we have, want or had a control link to: members of the view, joiners, the excluded
  * until they know it. */
@@ -24,17 +25,8 @@ struct peer {
     /* active for a hop, a word by a tree or a view that it has not got yet: it does not know that
      * we listen for it */
     bool sought;
-    /* the best evidence of its end so far, in whatever view: see evidence_of_end() */
-    uint8_t ended;
-    /* its last link ended as by its death, with its last words read: a refused dial proves it */
-    bool likely;
-    bool certified;      /* its host has certified its end, */
-    uint64_t last_epoch; /* and that it had voted for no view after this one */
-    bool heard;          /* on the present link: whatever it had to say first (FENCED) has come */
-    /* the latest epoch in which it voted without us, as far as it said; 0: never */
-    uint64_t fenced_epoch;
-    /* of its first word on the last link it spoke on: what it did since, it said there */
-    uint64_t first_epoch;
+    struct peer_end end;
+    bool heard; /* on the present link: whatever it had to say first (FENCED) has come */
     /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     uint64_t told_epoch;
     bool cut;           /* data to it do not arrive, in this view */
@@ -81,15 +73,7 @@ struct spotnik_tree_prepare {
 };
 
 struct membership {
-    struct spotnik_known *evidence_table; /* per rank */
-    /* per rank: its evidence was in the last PREPARE we passed on */
-    bool *covered;
-    bool *suspected_by_peer; /* per rank: others told us it is dead; passes go round it */
-    /* per rank: another's PREPARE called it silent; PREPARE goes round it until then, */
-    uint64_t *quiet_until_ns;
-    /* or until a PREPARE of the same initiator does not say so any more */
-    struct spotnik_id *quiet_by;
-    bool quiet_any; /* one of these was ever set: else nobody touches their pages */
+    struct evidence_table evidence_table;
     struct spotnik_witness {
         uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
         uint64_t named_epoch; /* it names us for this one; 0: for none */
@@ -102,14 +86,12 @@ struct membership {
     enum phase phase;
     struct spotnik_ballot promised;
     uint64_t promised_ns;
-    /* since when a member of this view is suspected; 0: none is */
-    uint64_t suspected_ns;
     uint64_t frozen_ns; /* since when we are */
     uint64_t round_seen;
     struct spotnik_prepare prepare;    /* the last one passed on, or being gathered */
     struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
     struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
-    uint64_t initiate_ns, retry_ns, enter_until_ns;
+    uint64_t retry_ns, enter_until_ns;
     uint32_t retries;
     struct joiners joiners;
     struct entering entering;
@@ -157,6 +139,9 @@ void apply_digest(struct spotnik_core *core, const struct digest_effects *effect
                   struct peer *const neighbour[]);
 void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
                  struct peer *sponsor, const struct spotnik_member *unmet);
+void apply_evidence(struct spotnik_core *core, const struct evidence_effects *effects,
+                    uint32_t rank);
+void apply_forgiven(struct spotnik_core *core);
 void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id);
 void apply_pause(struct spotnik_core *core, const struct pause_effects *effects);
 
@@ -183,9 +168,8 @@ void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidenc
 void evidence_hear(struct spotnik_core *core, struct peer *peer);
 void evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *prepare);
+void evidence_learn_facts(struct spotnik_core *core, const struct spotnik_prepare *prepare);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
-bool evidence_moved_on(const struct peer *peer, uint64_t epoch);
-enum spotnik_evidence evidence_of_end(const struct peer *peer, uint64_t epoch);
 
 /* tree_prepare.c */
 void tree_prepare_clear(struct spotnik_core *core);

@@ -73,7 +73,7 @@ static struct pause_input pause_input(const struct spotnik_core *core)
     return (struct pause_input){ .now_ns = core->now_ns,
                                  .view = &core->view,
                                  .rank = core->rank,
-                                 .evidence = core->membership->evidence_table,
+                                 .evidence = core->membership->evidence_table.known,
                                  .silence_ns = spotnik_time_min(before_ns, after_ns),
                                  .retry_ns = core->limits.retry_ns,
                                  .stagger_ns = core->limits.stagger_ns,

@@ -6,7 +6,7 @@
 static void ask(struct spotnik_core *core, bool ballot)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    core->membership->evidence_table[core->rank].leaving = 1;
+    core->membership->evidence_table.known[core->rank].leaving = 1;
     if (ballot)
         ballot_start(core);
 }

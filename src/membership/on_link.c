@@ -24,11 +24,11 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_member *member)
     peer->dialling = false;
     peer->told_epoch = 0;
     peer->wants_all = false;
-    if (!peer->certified)
+    if (!peer->end.certified)
         /* what had looked like its end was none; a certificate outlives a link that comes up
          * late */
-        peer->ended = SPOTNIK_EVIDENCE_NONE;
-    peer->likely = false;
+        peer->end.ended = SPOTNIK_EVIDENCE_NONE;
+    peer->end.likely = false;
     say_fenced(core, peer);
     evidence_hear(core, peer);
     peer->heard = false; /* until a message comes */
@@ -53,15 +53,15 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
     uint32_t rank = peer_rank(core, peer);
 
     joiner_forget(core, peer->member.id);
-    peer->ended = spotnik_evidence_merge(peer->ended,
-                                         clean ? SPOTNIK_EVIDENCE_GONE : SPOTNIK_EVIDENCE_TAINTED);
+    peer->end.ended = spotnik_evidence_merge(peer->end.ended, clean ? SPOTNIK_EVIDENCE_GONE
+                                                                    : SPOTNIK_EVIDENCE_TAINTED);
     if (rank == SPOTNIK_NO_RANK || core->role != SPOTNIK_ROLE_MEMBER) {
         /* It and we may yet stand in one view: a proposal that holds it may be under way (see
          * carry_ends()). */
         enter_lose(core, peer);
         return;
     }
-    evidence_add(core, rank, evidence_of_end(peer, core->view.epoch));
+    evidence_add(core, rank, peer_end_worth(&peer->end, core->view.epoch));
 }
 
 /* Somebody has closed the connection it spoke on: its kernel, most likely, but a proxy that starts
@@ -79,7 +79,7 @@ static void vanished(struct spotnik_core *core, struct peer *peer)
         enter_lose(core, peer);
         return;
     }
-    if (!spotnik_evidence_out(core->membership->evidence_table[rank].evidence))
+    if (!spotnik_evidence_out(core->membership->evidence_table.known[rank].evidence))
         freeze(core);
     evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
 }
@@ -98,7 +98,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
         return;
     peer->linked = false;
     bool end = ended->proof == SPOTNIK_PROOF_END || ended->proof == SPOTNIK_PROOF_LIKELY;
-    peer->likely = ended->proof == SPOTNIK_PROOF_LIKELY && peer->heard;
+    peer->end.likely = ended->proof == SPOTNIK_PROOF_LIKELY && peer->heard;
     if (ended->proof == SPOTNIK_PROOF_GONE || (end && SPOTNIK_IS_PLANTED(core, END_IS_GONE))) {
         proven(core, peer, peer->heard);
         return;
@@ -121,12 +121,12 @@ void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended 
     if (!peer || peer->linked)
         return;
     peer->dialling = false;
-    if (ended->proof == SPOTNIK_PROOF_GONE && peer->likely) {
+    if (ended->proof == SPOTNIK_PROOF_GONE && peer->end.likely) {
         proven(core, peer, true);
         return;
     }
     /* two things seen long after each other are no second look at one */
-    peer->likely &= ended->proof == SPOTNIK_PROOF_LIKELY;
+    peer->end.likely &= ended->proof == SPOTNIK_PROOF_LIKELY;
     uint32_t rank = peer_rank(core, peer);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK)
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
@@ -142,8 +142,8 @@ void on_death(struct spotnik_core *core, const struct spotnik_event_death *death
 {
     struct peer *peer = peer_want(core, &death->peer);
 
-    peer->certified = true;
-    peer->last_epoch = death->epoch;
+    peer->end.certified = true;
+    peer->end.last_epoch = death->epoch;
     proven(core, peer, false);
 }
 

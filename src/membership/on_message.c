@@ -20,7 +20,7 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
         return;
     bool first = !from->heard;
     if (first)
-        from->first_epoch = message->epoch;
+        from->end.first_epoch = message->epoch;
     evidence_hear(core, from);
     if (core->role == SPOTNIK_ROLE_MEMBER && message->epoch >= from->told_epoch
         && message->epoch >= core->view.epoch)
@@ -80,8 +80,8 @@ void on_message(struct spotnik_core *core, const struct spotnik_event_message *r
 void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
 {
     (void)core;
-    if (message->epoch > from->fenced_epoch)
-        from->fenced_epoch = message->epoch;
+    if (message->epoch > from->end.fenced_epoch)
+        from->end.fenced_epoch = message->epoch;
 }
 
 /* Two members run different programs, and nobody can say which of them is right: all end. Each

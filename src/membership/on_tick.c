@@ -91,7 +91,7 @@ static bool accuse_one(struct spotnik_core *core)
             continue;
         uint32_t rank = peer_rank(core, peer);
         if (rank == SPOTNIK_NO_RANK
-            || spotnik_evidence_out(core->membership->evidence_table[rank].evidence))
+            || spotnik_evidence_out(core->membership->evidence_table.known[rank].evidence))
             continue;
         evidence_add(core, rank, SPOTNIK_EVIDENCE_SILENT);
         return core->role == SPOTNIK_ROLE_MEMBER;
@@ -133,8 +133,8 @@ static void tick_member(struct spotnik_core *core)
         tick_heart(core);
     if (is_due(core, core->membership->enter_until_ns) && core->membership->phase == PHASE_JOINER)
         joiner_overdue(core);
-    if (is_due(core, core->membership->initiate_ns)) {
-        core->membership->initiate_ns = SPOTNIK_NEVER;
+    if (is_due(core, core->membership->evidence_table.initiate_ns)) {
+        core->membership->evidence_table.initiate_ns = SPOTNIK_NEVER;
         ballot_start(core);
     }
     if (is_due(core, core->membership->retry_ns)) {

@@ -15,18 +15,7 @@ static void learn_ended(struct spotnik_core *core, const struct spotnik_ended *e
 {
     for (uint32_t i = 0; i < ended->count; i++)
         if (ended->rank[i] < core->view.size && ended->rank[i] != core->rank)
-            core->membership->suspected_by_peer[ended->rank[i]] = true;
-}
-
-static void learn_reports(struct spotnik_core *core, const struct spotnik_prepare *prepare)
-{
-    SPOTNIK_ASSERT(prepare->report_count == core->view.size);
-    for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (prepare->report[rank].leaving)
-            core->membership->evidence_table[rank].leaving = 1;
-        if (rank != core->rank && prepare->report[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
-            core->membership->suspected_by_peer[rank] = true;
-    }
+            evidence_table_suspect(&core->membership->evidence_table, ended->rank[i]);
 }
 
 /* Promise, and ask those below us. */
@@ -85,7 +74,7 @@ void on_promise(struct spotnik_core *core, const struct peer *from,
         || spotnik_ballot_compare(prepare->ballot, core->membership->promised) != 0)
         return; /* a promise of another ballot is none of this one */
     spotnik_prepare_join(&core->membership->prepare, prepare);
-    learn_reports(core, prepare);
+    evidence_learn_facts(core, prepare);
     tree_prepare_go(core);
 }
 

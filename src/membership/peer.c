@@ -148,7 +148,7 @@ static void forget_strangers(struct spotnik_core *core)
         peer->active = peer->active && rank != SPOTNIK_NO_RANK && rank != core->rank
                        && (rank == successor_rank(core) || rank == predecessor_rank(core));
         /* a joiner that died before our view may still be let into the next one */
-        bool may_come = peer->certified && peer->rank == SPOTNIK_NO_RANK;
+        bool may_come = peer->end.certified && peer->rank == SPOTNIK_NO_RANK;
         if (rank == SPOTNIK_NO_RANK && !peer->linked && !peer->dialling && !may_come)
             peer->used = false;
     }

@@ -57,10 +57,10 @@ void tree_prepare_end(struct spotnik_core *core)
 static bool is_silent(struct spotnik_core *core)
 {
     for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        if (core->membership->evidence_table[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
+        if (core->membership->evidence_table.known[rank].evidence != SPOTNIK_EVIDENCE_SILENT)
             continue;
         const struct peer *peer = peer_find(core, core->view.entry[rank].member.id);
-        if (!peer || !peer->likely)
+        if (!peer || !peer->end.likely)
             return true;
     }
     return false;
@@ -136,8 +136,8 @@ void tree_prepare_send(struct spotnik_core *core, enum spotnik_message_kind kind
 static bool is_out(const struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_out(core->membership->evidence_table[rank].evidence)
-           || core->membership->suspected_by_peer[rank];
+    return spotnik_evidence_out(core->membership->evidence_table.known[rank].evidence)
+           || core->membership->evidence_table.suspected_by_peer[rank];
 }
 
 static void ask_below(struct spotnik_core *core, uint32_t rank)
@@ -221,8 +221,8 @@ void tree_prepare_tell_ended(struct spotnik_core *core)
 
     ended->count = 0;
     for (uint32_t rank = 0; rank < core->view.size && ended->count < SPOTNIK_ENDED_MAX; rank++)
-        if (core->membership->suspected_by_peer[rank]
-            || core->membership->evidence_table[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
+        if (core->membership->evidence_table.suspected_by_peer[rank]
+            || core->membership->evidence_table.known[rank].evidence >= SPOTNIK_EVIDENCE_TAINTED)
             ended->rank[ended->count++] = rank;
 }
 
