@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The detector: who is lost? Two machines, each with a struct of its own. `evidence_table` holds
+/* The detector: who is lost? Three machines, each with a struct of its own. `evidence_table` holds
  * the evidence against each member of the view (evidence_table.c); `peer_end` what is known of the
- * end of one peer (peer_end.c). Neither knows the core. Each takes values and returns effects,
+ * end of one peer (peer_end.c); `silence` how long one has said nothing (silence.c). None knows the
+ * core. Each takes values and returns effects,
  * which apply.c carries out. evidence.c gives them their events. Rules: docs/protocol.md 4. */
 #ifndef SPOTNIK_MEMBERSHIP_DETECTION_H
 #define SPOTNIK_MEMBERSHIP_DETECTION_H
@@ -9,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "member/detector.h"
 #include "member/evidence.h"
 #include "member/message.h"
 #include "member/proposal.h"
@@ -58,6 +60,18 @@ struct peer_end {
     uint64_t first_epoch;
 };
 
+struct silence {
+    struct spotnik_detector gaps;
+    uint64_t kernel_ns; /* when its kernel last answered while it was quiet itself */
+};
+
+struct silence_input {
+    uint64_t now_ns;
+    bool linked;
+    uint64_t peer_floor_ns;                      /* the silence floor for this peer */
+    uint64_t floor_ns, ceiling_ns, heartbeat_ns; /* as in spotnik_limits */
+};
+
 /* evidence_table.c */
 void evidence_table_init(struct evidence_table *table);
 struct evidence_effects evidence_table_add(struct evidence_table *table,
@@ -80,5 +94,13 @@ void evidence_table_clear(struct evidence_table *table, uint32_t members_max);
 /* peer_end.c */
 bool peer_end_moved_on(const struct peer_end *end, uint64_t epoch);
 enum spotnik_evidence peer_end_worth(const struct peer_end *end, uint64_t epoch);
+
+/* silence.c */
+void silence_start(struct silence *silence, uint64_t now_ns);
+void silence_end(struct silence *silence, uint64_t now_ns, uint64_t floor_ns);
+void silence_kernel(struct silence *silence, uint64_t now_ns);
+void silence_forgive(struct silence *silence, uint64_t now_ns, uint64_t late_ns);
+bool silence_is_loss(const struct silence *silence, const struct silence_input *in);
+bool silence_is_near(const struct silence *silence, uint64_t now_ns, uint64_t floor_ns);
 
 #endif

@@ -74,7 +74,7 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core)
 void evidence_hear(struct spotnik_core *core, struct peer *peer)
 {
     SPOTNIK_ASSERT(peer->used && peer->linked);
-    spotnik_detector_hear(&peer->detector, core->now_ns, core->limits.silence_floor_ns);
+    silence_end(&peer->silence, core->now_ns, core->limits.silence_floor_ns);
     peer->heard = true;
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;

@@ -6,7 +6,6 @@
 
 #include "core/meet.h"
 #include "member/brief.h"
-#include "member/detector.h"
 #include "member/lineage.h"
 #include "membership/admission.h"
 #include "membership/audit.h"
@@ -29,9 +28,8 @@ struct peer {
     bool heard; /* on the present link: whatever it had to say first (FENCED) has come */
     /* it is known to be at this epoch or later, or RESTART of it is under way to it */
     uint64_t told_epoch;
-    bool cut;           /* data to it do not arrive, in this view */
-    uint64_t kernel_ns; /* when its kernel last answered while it was quiet itself */
-    struct spotnik_detector detector;
+    bool cut; /* data to it do not arrive, in this view */
+    struct silence silence;
     struct compared compared[DIGEST_CHAINS];
     bool wants_all; /* it could not follow a brief RESTART */
 };

@@ -4,8 +4,8 @@
 #include "base/time.h"
 #include "membership/membership.h"
 
-/* We were late ourselves (stopped, or starved of a processor): what looks like silence of others
- * may be deafness of ours. */
+#define SETTLES_MAX 12
+
 static void forgive_lateness(struct spotnik_core *core)
 {
     uint64_t late_ns = spotnik_time_since(core->now_ns, core->membership->heartbeat_ns);
@@ -15,42 +15,20 @@ static void forgive_lateness(struct spotnik_core *core)
         return;
     for (uint32_t i = 0; i < core->membership->peer_top; i++)
         if (core->membership->peer[i].used)
-            core->membership->peer[i].detector.heard_ns =
-                spotnik_time_min(core->now_ns,
-                                 spotnik_time_add(core->membership->peer[i].detector.heard_ns,
-                                                  late_ns));
-}
-
-/* A peer on another host whose kernel answers is given as much time as one on ours. Either the
- * process is stopped, or packets were lost and all that it has said since waits behind them. A
- * machine that has gone, or that is cut off, does not answer. */
-#define KERNEL_PATIENCE 3
-#define SETTLES_MAX 12
-
-/* Where heartbeats were late by one lately packets may get lost, and what is lost three times is
- * late by a second. */
-static uint64_t kernel_floor(const struct spotnik_core *core, const struct peer *peer)
-{
-    const struct spotnik_limits *limits = &core->limits;
-
-    SPOTNIK_ASSERT(peer->linked);
-    if (peer->detector.longest_ns >= limits->silence_floor_ns / 3)
-        return limits->silence_ceiling_ns;
-    return spotnik_time_min(limits->silence_ceiling_ns, KERNEL_PATIENCE * limits->silence_floor_ns);
+            silence_forgive(&core->membership->peer[i].silence, core->now_ns, late_ns);
 }
 
 static bool silent(const struct spotnik_core *core, const struct peer *peer)
 {
-    uint64_t floor_ns = silence_floor(core, &peer->member),
-             ceiling_ns = core->limits.silence_ceiling_ns;
+    struct silence_input in = { .now_ns = core->now_ns,
+                                .linked = peer->linked,
+                                .peer_floor_ns = silence_floor(core, &peer->member),
+                                .floor_ns = core->limits.silence_floor_ns,
+                                .ceiling_ns = core->limits.silence_ceiling_ns,
+                                .heartbeat_ns = core->limits.heartbeat_ns };
 
     SPOTNIK_ASSERT(peer->used && peer->active);
-    if (!peer->linked)
-        /* before the link is up there is nothing to hear: allow for the dialling */
-        floor_ns = ceiling_ns;
-    else if (spotnik_time_since(core->now_ns, peer->kernel_ns) < core->limits.heartbeat_ns / 2)
-        floor_ns = kernel_floor(core, peer);
-    return core->now_ns >= spotnik_detector_limit(&peer->detector, floor_ns, ceiling_ns);
+    return silence_is_loss(&peer->silence, &in);
 }
 
 void on_kernel(struct spotnik_core *core, const struct spotnik_member *member)
@@ -58,7 +36,7 @@ void on_kernel(struct spotnik_core *core, const struct spotnik_member *member)
     struct peer *peer = peer_find(core, member->id);
 
     if (peer)
-        peer->kernel_ns = core->now_ns;
+        silence_kernel(&peer->silence, core->now_ns);
 }
 
 bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint64_t now_ns)
@@ -66,8 +44,7 @@ bool spotnik_core_is_quiet(struct spotnik_core *core, struct spotnik_id id, uint
     const struct peer *peer = core->role == SPOTNIK_ROLE_MEMBER ? peer_find(core, id) : NULL;
 
     return peer && peer->active && peer->linked
-           && spotnik_time_since(now_ns, peer->detector.heard_ns)
-                  >= core->limits.silence_floor_ns / 2;
+           && silence_is_near(&peer->silence, now_ns, core->limits.silence_floor_ns);
 }
 
 static void heartbeat(struct spotnik_core *core)

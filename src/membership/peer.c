@@ -76,7 +76,7 @@ struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_memb
     *peer = (struct peer){ .member = *member,
                            .used = true,
                            .rank = spotnik_view_rank_near(&core->view, member->id, near) };
-    spotnik_detector_start(&peer->detector, core->now_ns);
+    silence_start(&peer->silence, core->now_ns);
     return peer;
 }
 
@@ -88,7 +88,7 @@ void peer_activate(struct spotnik_core *core, struct peer *peer)
     if (peer->active)
         return;
     peer->active = true;
-    spotnik_detector_start(&peer->detector, core->now_ns);
+    silence_start(&peer->silence, core->now_ns);
 }
 
 /* It is to get something as soon as the link is up, or has brought its first word. Until then it
