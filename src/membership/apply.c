@@ -53,8 +53,8 @@ static void drop_from_prepare(struct spotnik_prepare *prepare, struct spotnik_id
         }
 }
 
-/* It goes also from PREPARE of a ballot that is waiting for it, or a dead joiner would be let in;
- * and nobody waits for it any more. */
+/* It goes also from PREPARE of a ballot that is waiting for it, or it would let a dead joiner in.
+ * The wait for it ends. */
 void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id)
 {
     if (core->membership->phase != PHASE_JOINER)

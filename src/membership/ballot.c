@@ -262,24 +262,6 @@ void ballot_park(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_PARKED);
 }
 
-static bool is_near(const struct spotnik_enter *joiner, uint64_t settled)
-{
-    return spotnik_proposal_admits(joiner, settled) || joiner->committed >= settled;
-}
-
-/* Is a joiner one step too far behind to enter, though it is on its way? */
-static bool worth_waiting(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(is_self(core, core->membership->prepare.ballot.initiator));
-    uint64_t settled = spotnik_proposal_settled(&core->membership->prepare);
-    if (core->membership->prepare.accepted_ballot.round)
-        return false;
-    for (uint32_t i = 0; i < core->membership->prepare.joiner_count; i++)
-        if (!is_near(&core->membership->prepare.joiner[i], settled))
-            return true;
-    return false;
-}
-
 /* May one of them be near by now, as another member has heard? A joiner asks one sponsor, and
  * another one when the first has done nothing for long, as we while it rested. */
 static bool asks_elsewhere(const struct spotnik_core *core)
@@ -289,7 +271,7 @@ static bool asks_elsewhere(const struct spotnik_core *core)
 
     SPOTNIK_ASSERT(is_self(core, prepare->ballot.initiator));
     for (uint32_t i = 0; i < prepare->joiner_count; i++)
-        if (!is_near(&prepare->joiner[i], settled)
+        if (!decision_is_near(&prepare->joiner[i], settled)
             && !joiner_is_heard(core, prepare->joiner[i].member.id))
             return true;
     return false;
@@ -303,7 +285,7 @@ static bool joiner_awaited(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->frozen);
     uint64_t limit_ns =
         joiners_wait(&core->membership->joiners, core->now_ns, core->limits.enter_wait_ns);
-    if (!worth_waiting(core) || core->now_ns >= limit_ns)
+    if (!decision_awaits_joiner(&core->membership->prepare) || core->now_ns >= limit_ns)
         return false;
     if (core->membership->phase != PHASE_JOINER)
         arm_retry(core, 3 * core->limits.retry_ns);
@@ -318,43 +300,11 @@ static bool joiner_awaited(struct spotnik_core *core)
 void joiner_overdue(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->phase == PHASE_JOINER);
-    if (core->now_ns >= core->membership->joiners.limit_ns && worth_waiting(core)
-        && asks_elsewhere(core))
+    if (core->now_ns >= core->membership->joiners.limit_ns
+        && decision_awaits_joiner(&core->membership->prepare) && asks_elsewhere(core))
         ballot_start(core);
     else
         prepare_returned(core);
-}
-
-/* The voter that knows the most joined lagging, and has not been served since: then no voter has
- * the ledger. They must not make the settled step of our view anew, for it may have left the
- * job. */
-static bool unserved(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->membership->prepare.report[core->rank].promised);
-    uint64_t settled = spotnik_proposal_settled(&core->membership->prepare);
-    bool known = core->membership->prepare.ledger_step != SPOTNIK_NO_LEDGER
-                 && core->membership->prepare.ledger_step >= settled;
-    return !core->membership->prepare.accepted_ballot.round && settled < core->view.settled_step
-           && !known;
-}
-
-/* Is a member left, as far as any voter knows, that could still serve us? */
-static bool servant_left(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->frozen);
-    for (uint32_t rank = 0; rank < core->view.size; rank++)
-        if (!(core->view.entry[rank].flags & SPOTNIK_ENTRY_LAGGARD)
-            && core->membership->prepare.report[rank].evidence < SPOTNIK_EVIDENCE_TAINTED)
-            return true;
-    return false;
-}
-
-static bool may_decide(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->membership->prepare.report_count == core->view.size);
-    return spotnik_lineage_allows(&core->view, core->membership->prepare.report,
-                                  witness_has_named_us(core))
-           || SPOTNIK_IS_PLANTED(core, ANY_QUORUM);
 }
 
 /* Members that are silent, and not asked, may be well. The ring looks for them. */
@@ -365,6 +315,40 @@ static bool tree_missed(struct spotnik_core *core)
     core->membership->tree.missed = true;
     ballot_start(core);
     return true;
+}
+
+static void propose(struct spotnik_core *core)
+{
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    if (joiner_awaited(core))
+        return;
+    core->membership->enter_until_ns = SPOTNIK_NEVER;
+    phase_set(core, PHASE_ACCEPT);
+    spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->prepare,
+                          core->limits.members_max);
+    proposal_accept(core);
+}
+
+static void decide(struct spotnik_core *core, enum decision decision)
+{
+    switch (decision) {
+    case DECISION_TIED:
+        if (!witness_is_awaited(core))
+            ballot_park(core);
+        break;
+    case DECISION_PARK:
+        ballot_park(core);
+        break;
+    case DECISION_EXCLUDED:
+        become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
+        break;
+    case DECISION_AGAIN:
+        ballot_start(core);
+        break;
+    case DECISION_PROPOSE:
+        propose(core);
+        break;
+    }
 }
 
 /* PREPARE holds every promise there is: decide (P1), or park. */
@@ -381,32 +365,12 @@ void prepare_returned(struct spotnik_core *core)
     if (core->membership->tree.on && tree_missed(core))
         return;
     core->status.reconciled_ns = core->now_ns;
-    if (!may_decide(core)) {
-        if (!witness_is_awaited(core))
-            ballot_park(core);
-        return;
-    }
-    if (unserved(core)) {
-        if (servant_left(core))
-            ballot_park(core);
-        else
-            become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
-        return;
-    }
-    if (!core->membership->prepare.accepted_ballot.round
-        && core->membership->prepare.ledger_step
-               != spotnik_proposal_settled(&core->membership->prepare)) {
-        /* the member that knew the most signed it and died since: gather again, from the living */
-        ballot_start(core);
-        return;
-    }
-    if (joiner_awaited(core))
-        return;
-    core->membership->enter_until_ns = SPOTNIK_NEVER;
-    phase_set(core, PHASE_ACCEPT);
-    spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->prepare,
-                          core->limits.members_max);
-    proposal_accept(core);
+    SPOTNIK_ASSERT(core->membership->prepare.report[core->rank].promised);
+    struct decision_input in = { .view = &core->view,
+                                 .prepare = &core->membership->prepare,
+                                 .named = witness_has_named_us(core),
+                                 .any_quorum = SPOTNIK_IS_PLANTED(core, ANY_QUORUM) };
+    decide(core, decision_of(&in));
 }
 
 /* Somebody has promised having committed more than we: everybody contributed to that, and so had

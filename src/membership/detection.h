@@ -25,7 +25,7 @@ struct evidence_table {
     uint64_t *quiet_until_ns;
     /* or until a PREPARE of the same initiator does not say so any more */
     struct spotnik_id *quiet_by;
-    bool quiet_any;        /* one of these was ever set: else nobody touches their pages */
+    bool quiet_any;        /* one of these was ever set: else no code touches their pages */
     uint64_t suspected_ns; /* since when a member of this view is suspected; 0: none is */
     uint64_t initiate_ns;  /* then we start a ballot ourselves */
 };

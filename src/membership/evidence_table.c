@@ -92,7 +92,7 @@ bool evidence_table_schedule(struct evidence_table *table, const struct evidence
     return false;
 }
 
-/* Another's word that it does not answer. It may again, and nobody tells us; so the word fades
+/* Another's word that it does not answer. It may again, and no member tells us; so the word fades
  * before the next retry asks it anew. */
 bool evidence_table_is_quiet(const struct evidence_table *table, uint32_t rank, uint64_t now_ns)
 {

@@ -191,7 +191,7 @@ uint64_t joiners_wait(struct joiners *joiners, uint64_t now_ns, uint64_t enter_w
     return joiners->limit_ns;
 }
 
-/* A view is installed: nobody is waited for. */
+/* A view is installed: no joiner is waited for. */
 void joiners_view(struct joiners *joiners)
 {
     joiners->limit_ns = SPOTNIK_NEVER;

@@ -8,6 +8,7 @@
 #include "member/brief.h"
 #include "member/lineage.h"
 #include "membership/admission.h"
+#include "membership/agreement.h"
 #include "membership/audit.h"
 #include "membership/detection.h"
 
@@ -45,13 +46,6 @@ enum phase {
 };
 
 enum pass { PASS_PREPARE, PASS_ACCEPT, PASS_COUNT };
-
-/* The shape of a tree of members: see tree_layout.c. */
-#define TREE_CHILDREN_MAX 4
-struct tree_layout {
-    uint32_t count, block;
-    bool forked; /* heads of blocks are a tree, too; else a chain */
-};
 
 #define ASKERS_MAX 4
 
@@ -263,11 +257,6 @@ void path_note(struct spotnik_core *core, const struct spotnik_member *from,
                const struct spotnik_member *to);
 uint64_t path_sign(const struct spotnik_core *core);
 void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
-
-/* tree_layout.c */
-uint32_t tree_layout_below(const struct tree_layout *tree_layout, uint32_t place,
-                           uint32_t below[TREE_CHILDREN_MAX]);
-uint32_t tree_layout_above(const struct tree_layout *tree_layout, uint32_t place);
 
 /* peer.c */
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);

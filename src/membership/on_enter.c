@@ -68,7 +68,7 @@ void enter_send(struct spotnik_core *core)
         struct enter_effects effects = enter_say(entering, &in, unmet);
         apply_enter(core, &effects, sponsor, unmet);
     } else if (sponsor) {
-        /* a joiner that has learnt no view yet knows nobody else to ask */
+        /* a joiner that has learnt no view yet knows no other member */
         peer_dial(core, sponsor);
     }
 }
@@ -163,8 +163,8 @@ void enter_start(struct spotnik_core *core)
 }
 
 /* A view without a joiner that wanted to be in it, because it could not catch up in time: it rests,
- * at every member. A view that a loss or a broken path forced upon us waited for nobody: were the
- * joiner to rest for that, a job that loses members would shut out those that replace them. */
+ * at every member. A view that a loss or a broken path forced upon us waited for no joiner. Were
+ * the joiner to rest for that, a job that loses members would shut out those that replace them. */
 void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     struct membership *membership = core->membership;

@@ -4,7 +4,7 @@
  * block tells the next head. Where members are many it tells two heads, as if heads were a block of
  * their own, and no place is deeper than the logarithm of the size. */
 #include "base/assert.h"
-#include "membership/membership.h"
+#include "membership/agreement.h"
 
 static void add(const struct tree_layout *tree_layout, uint64_t place, uint32_t below[],
                 uint32_t *count)

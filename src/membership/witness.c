@@ -35,8 +35,7 @@ bool witness_is_awaited(struct spotnik_core *core)
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
-    if (!spotnik_lineage_is_tied(&core->view, core->membership->prepare.report))
-        return false;
+    SPOTNIK_ASSERT(spotnik_lineage_is_tied(&core->view, core->membership->prepare.report));
     core->membership->witness.asked_epoch = core->view.epoch;
     queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
     if (!first)

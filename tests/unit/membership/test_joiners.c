@@ -46,7 +46,7 @@ TEST_WITH(a_near_one, open_table, NULL)
     assert_int_equal(joiners.deadline_ns, in.now_ns + WAIT_NS + 4 * STEP_NS);
 }
 
-/* Claim: one that is further behind is tried now and then, and nobody waits longer for it. */
+/* Claim: one that is further behind is tried now and then, without a longer wait. */
 TEST_WITH(a_far_one, open_table, NULL)
 {
     assert_true(asks(1, 3));

@@ -37,7 +37,7 @@ static void open_view(uint32_t size)
                                .stagger_ns = STAGGER_NS };
 }
 
-/* Begins, and asks at the end of the event. True: nobody need answer. */
+/* Begins, and asks at the end of the event. True: no answer is needed. */
 static bool begin(void)
 {
     assert_true(pause_check_begin(&pause_check, &in).started);
@@ -159,7 +159,7 @@ TEST(a_view_comes)
     assert_false(pause_check.on);
 }
 
-/* Claim: a member that has left the view in the same event asks nobody. */
+/* Claim: a member that has left the view in the same event asks no other. */
 TEST(no_member_any_more)
 {
     open_view(3);

@@ -49,8 +49,8 @@ TEST_WITH(the_limit, open_peer, NULL)
     assert_int_equal(patience_ms(false), CEILING_NS / SPOTNIK_MS);
 }
 
-/* Claim: one whose kernel answers is given three floors, and the ceiling if its heartbeats were late
- * before. An old answer gives it nothing. */
+/* Claim: one whose kernel answers is given three floors, and the ceiling if its heartbeats were
+ * late before. An old answer gives it nothing. */
 TEST_WITH(its_kernel_answers, open_peer, NULL)
 {
     assert_int_equal(patience_ms(true), 3 * FLOOR_NS / SPOTNIK_MS);
