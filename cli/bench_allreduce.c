@@ -253,15 +253,15 @@ static void explain_hosts(const struct allreduce_plan *plan, const char *small)
 }
 
 /* What carries the bytes that go over TCP. */
-static void explain_lanes(const struct allreduce_board *board)
+static void explain_channels(const struct allreduce_board *board)
 {
     for (uint32_t i = 0; i < board->lanes; i++) {
-        const struct allreduce_lane *lane = &board->lane[i];
+        const struct allreduce_channel *channel = &board->channel[i];
         printf("  %-12s from worker 0 to %s: %u connection%s, congestion control %s, round trip "
                "%.3f ms\n",
                i == 0 ? "connections" : "", board->lanes > 1 ? "another" : "the next",
-               lane->connections, lane->connections == 1 ? "" : "s", lane->congestion,
-               (double)lane->round_trip_ns / 1e6);
+               channel->connections, channel->connections == 1 ? "" : "s", channel->congestion,
+               (double)channel->round_trip_ns / 1e6);
     }
 }
 
@@ -311,7 +311,7 @@ static void explain(const struct allreduce_plan *plan, const struct allreduce_bo
     if (seen[ALLREDUCE_TREE])
         explain_tree(plan);
     explain_table();
-    explain_lanes(board);
+    explain_channels(board);
     if (seen[ALLREDUCE_RING_NO_MEMORY])
         printf("  ring (shm)   memory cannot be shared here: the system offers none (memfd, "
                "futex_waitv), a limit on address space is in\n"

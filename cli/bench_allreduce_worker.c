@@ -241,17 +241,18 @@ static void note_limits(const struct worker *worker)
     worker->board->small_bytes = ways.memory.small_bytes;
 }
 
-static void note_lanes(const struct worker *worker)
+static void note_channels(const struct worker *worker)
 {
-    struct spotnik_lane_status lane[ALLREDUCE_LANES_MAX];
+    struct spotnik_channel_status channel[ALLREDUCE_LANES_MAX];
     struct allreduce_board *board = worker->board;
 
     board->lanes =
-        spotnik_runtime_lanes(worker->job[ALLREDUCE_TCP]->runtime, lane, ALLREDUCE_LANES_MAX);
+        spotnik_runtime_channels(worker->job[ALLREDUCE_TCP]->runtime, channel, ALLREDUCE_LANES_MAX);
     for (uint32_t i = 0; i < board->lanes; i++) {
-        board->lane[i] = (struct allreduce_lane){ .connections = lane[i].connections,
-                                                  .round_trip_ns = lane[i].round_trip_ns };
-        memcpy(board->lane[i].congestion, lane[i].congestion, sizeof board->lane[i].congestion);
+        board->channel[i] = (struct allreduce_channel){ .connections = channel[i].connections,
+                                                        .round_trip_ns = channel[i].round_trip_ns };
+        memcpy(board->channel[i].congestion, channel[i].congestion,
+               sizeof board->channel[i].congestion);
     }
 }
 
@@ -279,7 +280,7 @@ static void work(struct worker *worker)
     for (uint32_t i = 0; i < worker->plan->sizes; i++)
         one_size(worker, i);
     if (worker->place == 0)
-        note_lanes(worker);
+        note_channels(worker);
     leave(worker);
     _exit(0);
 }

@@ -38,7 +38,7 @@ struct allreduce_cell {
 };
 
 /* The connections on which the first worker sends over TCP to one other. */
-struct allreduce_lane {
+struct allreduce_channel {
     uint32_t connections;
     uint64_t round_trip_ns;
     char congestion[16];
@@ -48,7 +48,7 @@ struct allreduce_lane {
 struct allreduce_board {
     struct allreduce_cell cell[ALLREDUCE_SIZES_MAX][ALLREDUCE_WAYS];
     uint64_t chunk_bytes, small_bytes; /* 0: no shared memory here */
-    struct allreduce_lane lane[ALLREDUCE_LANES_MAX];
+    struct allreduce_channel channel[ALLREDUCE_LANES_MAX];
     uint32_t lanes;
     char failure[512];
 };

@@ -116,7 +116,7 @@ static bool parse_bug(const char *text, uint32_t *bugs)
                   { "policy-not-copied", SPOTNIK_BUG_POLICY_NOT_COPIED },
                   { "policy-alone", SPOTNIK_BUG_POLICY_ALONE },
                   { "holder-alone", SPOTNIK_BUG_HOLDER_ALONE },
-                  { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_LANE },
+                  { "judge-any-lane", SPOTNIK_BUG_JUDGE_ANY_CHANNEL },
                   { "sum-early", SPOTNIK_BUG_SUM_EARLY },
                   { "tree-early", SPOTNIK_BUG_TREE_EARLY },
                   { "no-pause-check", SPOTNIK_BUG_NO_PAUSE_CHECK },

@@ -152,19 +152,20 @@ static void print_members(const json_t *answer)
 }
 
 /* What the answering member sends its data on. */
-static void print_lanes(const json_t *answer)
+static void print_channels(const json_t *answer)
 {
-    const json_t *list = json_object_get(answer, "lanes"), *lane;
+    const json_t *list = json_object_get(answer, "lanes"), *channel;
     size_t index;
 
     if (!json_array_size(list))
         return;
     printf("sends to  connections  round trip  congestion control\n");
-    json_array_foreach(list, index, lane)
+    json_array_foreach(list, index, channel)
     {
-        printf("  %.8s  %9lld  %7.2f ms  %s\n", json_string_value(json_object_get(lane, "member")),
-               json_whole(lane, "connections"), json_part(lane, "round_trip_us") / 1e3,
-               json_string_value(json_object_get(lane, "congestion")));
+        printf("  %.8s  %9lld  %7.2f ms  %s\n",
+               json_string_value(json_object_get(channel, "member")),
+               json_whole(channel, "connections"), json_part(channel, "round_trip_us") / 1e3,
+               json_string_value(json_object_get(channel, "congestion")));
     }
 }
 
@@ -233,7 +234,7 @@ static void show(const json_t *answer)
         printf("lineage: %s\n", json_words(json_object_get(answer, "lineage"), "met"));
     print_paths(json_object_get(answer, "paths"));
     print_members(answer);
-    print_lanes(answer);
+    print_channels(answer);
     print_recoveries(answer);
 }
 

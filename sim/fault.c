@@ -94,13 +94,13 @@ static bool cuts(const struct sim_fault *fault, uint32_t a, uint32_t b)
 }
 
 /* A data connection across a cut may stay for a while, or break when TCP gives up. */
-static void break_lanes(struct sim_world *world, const struct sim_fault *fault)
+static void break_channels(struct sim_world *world, const struct sim_fault *fault)
 {
-    for (struct sim_lane *lane = world->lanes; lane; lane = lane->all) {
-        uint32_t a = world->process[lane->from]->host, b = world->process[lane->to]->host;
-        if (lane->open && (cuts(fault, a, b) || cuts(fault, b, a))
+    for (struct sim_channel *channel = world->channels; channel; channel = channel->all) {
+        uint32_t a = world->process[channel->from]->host, b = world->process[channel->to]->host;
+        if (channel->open && (cuts(fault, a, b) || cuts(fault, b, a))
             && spotnik_prng_chance(&world->fault, 1, 2))
-            spotnik_sim_lane_break(world, lane);
+            spotnik_sim_channel_break(world, channel);
     }
 }
 
@@ -130,13 +130,13 @@ static struct sim_conn *random_conn(struct sim_world *world)
     return found;
 }
 
-static struct sim_lane *random_lane(struct sim_world *world)
+static struct sim_channel *random_channel(struct sim_world *world)
 {
-    struct sim_lane *found = NULL;
+    struct sim_channel *found = NULL;
     uint32_t seen = 0;
-    for (struct sim_lane *lane = world->lanes; lane; lane = lane->all)
-        if (lane->open && spotnik_prng_below(&world->fault, ++seen) == 0)
-            found = lane;
+    for (struct sim_channel *channel = world->channels; channel; channel = channel->all)
+        if (channel->open && spotnik_prng_below(&world->fault, ++seen) == 0)
+            found = channel;
     return found;
 }
 
@@ -166,7 +166,7 @@ static void start_cut(struct sim_world *world, struct sim_fault *fault)
     world->clean = false;
     fault->active = true;
     cut(world, fault, 1);
-    break_lanes(world, fault);
+    break_channels(world, fault);
 }
 
 static void begin(struct sim_world *world, struct sim_fault *fault)
@@ -200,8 +200,8 @@ static void begin(struct sim_world *world, struct sim_fault *fault)
         break;
     case SPOTNIK_SIM_LANE:
         world->clean = false;
-        if (random_lane(world))
-            spotnik_sim_lane_break(world, random_lane(world));
+        if (random_channel(world))
+            spotnik_sim_channel_break(world, random_channel(world));
         break;
     case SPOTNIK_SIM_SLOW:
         world->clean = false;
@@ -335,12 +335,13 @@ static void path_look(struct sim_world *world, uint64_t drawn)
 {
     uint32_t a, b;
     path_hosts(world, drawn, &a, &b);
-    for (struct sim_lane *lane = world->lanes, *next; lane && !world->over; lane = next) {
-        struct sim_process *from = world->process[lane->from], *to = world->process[lane->to];
+    for (struct sim_channel *channel = world->channels, *next; channel && !world->over;
+         channel = next) {
+        struct sim_process *from = world->process[channel->from], *to = world->process[channel->to];
         bool across = (from->host == a && to->host == b) || (from->host == b && to->host == a);
-        next = lane->all;
-        if (!across || !lane->open || lane->donor || lane->in_flight == 0 || !sim_live(from)
-            || from->stopped)
+        next = channel->all;
+        if (!across || !channel->open || channel->donor || channel->in_flight == 0
+            || !sim_live(from) || from->stopped)
             continue;
         struct spotnik_event event = { .kind = SPOTNIK_EVENT_PATH_DOWN, .peer = to->member };
         spotnik_sim_core_step(world, from, &event);

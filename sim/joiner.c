@@ -83,7 +83,7 @@ static void open_stream(struct sim_world *world, struct sim_process *process, ui
 {
     process->donor = donor;
     process->ready_told = false;
-    process->stream = spotnik_sim_lane_new(world, donor, process->index, true);
+    process->stream = spotnik_sim_channel_new(world, donor, process->index, true);
     process->stream->next_step = process->app.committed + 1;
 }
 
@@ -145,7 +145,7 @@ static void follow(struct sim_world *world, struct sim_process *process)
             return;
         }
         if (process->stream)
-            spotnik_sim_lane_close(world, process->stream);
+            spotnik_sim_channel_close(world, process->stream);
         if (found != SIM_NOBODY)
             open_stream(world, process, found);
     } else if (!process->ready_told && is_ready(world, process, donor)) {
@@ -187,60 +187,61 @@ void spotnik_sim_joiner_entered(struct sim_world *world, struct sim_process *pro
     process->join = SIM_JOIN_NONE;
     world->result->joins++;
     if (process->stream)
-        spotnik_sim_lane_close(world, process->stream);
+        spotnik_sim_channel_close(world, process->stream);
     process->stream = NULL;
 }
 
 /* -- The donor's side -- */
 
-static struct sim_frame *result_frame(struct sim_world *world, struct sim_lane *lane,
+static struct sim_frame *result_frame(struct sim_world *world, struct sim_channel *channel,
                                       const struct sim_result *result)
 {
     struct sim_bucket barrier = {
         .count = 0, .element_bytes = 1, .dtype = SPOTNIK_U8, .op = SPOTNIK_MAX
     };
     bool none = world->options.buckets == 0;
-    const struct sim_bucket *bucket = none ? &barrier : &world->bucket[lane->next_bucket];
+    const struct sim_bucket *bucket = none ? &barrier : &world->bucket[channel->next_bucket];
     uint64_t elements = world->options.limits.chunk_bytes / bucket->element_bytes;
-    uint64_t from = lane->next_sequence * elements;
+    uint64_t from = channel->next_sequence * elements;
     uint64_t left = bucket->count - from, count = left < elements ? left : elements;
     size_t at = from * bucket->element_bytes, size = count * bucket->element_bytes;
 
-    for (uint32_t i = 0; !none && i < lane->next_bucket; i++)
+    for (uint32_t i = 0; !none && i < channel->next_bucket; i++)
         at += spotnik_sim_bucket_bytes(&world->bucket[i]);
     struct sim_frame *frame = spotnik_sim_alloc(sizeof(*frame) + size);
-    frame->lane = lane;
+    frame->channel = channel;
     frame->size = size;
-    frame->header =
-        (struct spotnik_chunk_header){ .handover = 1,
-                                       .dtype = bucket->dtype,
-                                       .op = bucket->op,
-                                       .bucket = none ? SPOTNIK_BUCKET_BARRIER : lane->next_bucket,
-                                       .step = result->step,
-                                       .sequence = lane->next_sequence,
-                                       .count = bucket->count };
+    frame->header = (struct spotnik_chunk_header){ .handover = 1,
+                                                   .dtype = bucket->dtype,
+                                                   .op = bucket->op,
+                                                   .bucket = none ? SPOTNIK_BUCKET_BARRIER
+                                                                  : channel->next_bucket,
+                                                   .step = result->step,
+                                                   .sequence = channel->next_sequence,
+                                                   .count = bucket->count };
     memcpy(frame->bytes, result->bytes + at, size);
-    lane->next_sequence++;
+    channel->next_sequence++;
     if (from + count >= bucket->count) {
-        lane->next_sequence = 0;
-        lane->next_bucket++;
+        channel->next_sequence = 0;
+        channel->next_bucket++;
     }
     return frame;
 }
 
 /* The next frame of a committed result for the joiner at the other end. */
-bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret)
+bool spotnik_sim_donor_next(struct sim_world *world, struct sim_channel *channel,
+                            struct sim_frame **ret)
 {
-    const struct sim_process *donor = world->process[lane->from];
-    const struct sim_result *result = &donor->app.kept[lane->next_step % SIM_RESULTS_KEPT];
+    const struct sim_process *donor = world->process[channel->from];
+    const struct sim_result *result = &donor->app.kept[channel->next_step % SIM_RESULTS_KEPT];
 
-    if (stable(donor) < lane->next_step || result->step != lane->next_step)
+    if (stable(donor) < channel->next_step || result->step != channel->next_step)
         return false;
-    *ret = result_frame(world, lane, result);
+    *ret = result_frame(world, channel, result);
     uint32_t last = world->options.buckets ? world->options.buckets : 1;
-    if (lane->next_bucket == last) {
-        lane->next_bucket = 0;
-        lane->next_step++;
+    if (channel->next_bucket == last) {
+        channel->next_bucket = 0;
+        channel->next_step++;
     }
     return true;
 }

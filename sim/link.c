@@ -407,7 +407,7 @@ static void deliver(struct sim_world *world, struct sim_process *process,
         tell(world, process, SPOTNIK_EVENT_DEATH, item->from, SPOTNIK_PROOF_GONE);
         break;
     case SIM_ITEM_LANE_DOWN:
-        tell(world, process, SPOTNIK_EVENT_LANE_DOWN, item->from, SPOTNIK_PROOF_NONE);
+        tell(world, process, SPOTNIK_EVENT_CHANNEL_DOWN, item->from, SPOTNIK_PROOF_NONE);
         break;
     }
 }

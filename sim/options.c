@@ -44,7 +44,7 @@ static void draw_network(struct spotnik_sim_options *options, struct spotnik_prn
     options->bytes_per_ms = spotnik_prng_between(prng, 1, 100) * 2000;
     options->tick_late_ns =
         pick(prng, (const uint64_t[]){ 0, 100 * SPOTNIK_US, 3 * SPOTNIK_MS }, 3);
-    options->lane_frames = (uint32_t)spotnik_prng_between(prng, 1, 12);
+    options->channel_frames = (uint32_t)spotnik_prng_between(prng, 1, 12);
     options->dial_timeout_ns = spotnik_prng_between(prng, 50, 400) * SPOTNIK_MS;
     options->teardown_max_ns =
         pick(prng, (const uint64_t[]){ 0, SPOTNIK_MS, 20 * SPOTNIK_MS, 200 * SPOTNIK_MS }, 4);
@@ -296,7 +296,7 @@ void spotnik_sim_options_print(const struct spotnik_sim_options *options, FILE *
             "  latency %.3f..%.3f ms, jitter %.3f ms, lane %u frames at %" PRIu64
             " bytes/ms, tick late %.3f ms\n",
             (double)options->latency_min_ns / 1e6, (double)options->latency_max_ns / 1e6,
-            (double)options->jitter_ns / 1e6, options->lane_frames, options->bytes_per_ms,
+            (double)options->jitter_ns / 1e6, options->channel_frames, options->bytes_per_ms,
             (double)options->tick_late_ns / 1e6);
     fprintf(out,
             "  silence %.0f..%.0f ms, heartbeat %.0f ms, retry %.0f ms, dial %.0f ms, tear-down "

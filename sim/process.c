@@ -47,7 +47,7 @@ static void act(struct sim_world *world, struct sim_process *process,
     case SPOTNIK_ACTION_VIEW:
         process->voted_epoch = spotnik_core_view(process->core)->epoch;
         process->view_serial++;
-        spotnik_sim_lanes_doubt(process);
+        spotnik_sim_channels_doubt(process);
         spotnik_check_view(world, process, action->epoch);
         spotnik_sim_flat_view(world, process);
         spotnik_sim_joiner_entered(world, process);
@@ -104,7 +104,7 @@ static void act(struct sim_world *world, struct sim_process *process,
         spotnik_sim_joiner_committed(world, process);
         break;
     case SPOTNIK_ACTION_LINK_EXPECT:
-        spotnik_sim_lane_expect(world, process, sim_process_of(world, &action->peer));
+        spotnik_sim_channel_expect(world, process, sim_process_of(world, &action->peer));
         break;
     case SPOTNIK_ACTION_EXCLUDED:
     case SPOTNIK_ACTION_LEFT:
@@ -154,7 +154,7 @@ static bool drain_once(struct sim_world *world, struct sim_process *process)
         spotnik_sim_struck(world, process, &action);
     }
     if (sim_live(process) && !world->over)
-        spotnik_sim_lanes_renew(world, process);
+        spotnik_sim_channels_renew(world, process);
     return any;
 }
 
@@ -240,7 +240,7 @@ void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
     process->pumped = false;
     spotnik_sim_pump(world, process);
     if (any || is_callers(event->kind))
-        spotnik_sim_lanes_retry(world, process);
+        spotnik_sim_channels_retry(world, process);
     spotnik_check_process(world, process);
 }
 
@@ -335,9 +335,9 @@ static void release(struct sim_world *world, struct sim_process *process)
         free(item);
     }
     process->inbox_end = &process->inbox;
-    for (struct sim_lane *lane = world->lanes; lane; lane = lane->all)
-        if (lane->from == process->index || lane->to == process->index)
-            spotnik_sim_lane_close(world, lane);
+    for (struct sim_channel *channel = world->channels; channel; channel = channel->all)
+        if (channel->from == process->index || channel->to == process->index)
+            spotnik_sim_channel_close(world, channel);
     memset(process->dial, 0, world->options.processes_max * sizeof(*process->dial));
 }
 
@@ -427,9 +427,9 @@ void spotnik_sim_continue(struct sim_world *world, struct sim_process *process)
     }
     if (!sim_live(process))
         return;
-    for (struct sim_lane *lane = process->lane_in, *next; lane; lane = next) {
-        next = lane->next_in;
-        spotnik_sim_lane_serve(world, lane);
+    for (struct sim_channel *channel = process->channel_in, *next; channel; channel = next) {
+        next = channel->next_in;
+        spotnik_sim_channel_serve(world, channel);
     }
     spotnik_sim_pump(world, process);
     process->tick_at_ns = SPOTNIK_NEVER;

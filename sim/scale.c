@@ -91,7 +91,7 @@ static void options_of(struct spotnik_sim_options *options, const struct spotnik
                                              .jitter_ns = 20 * SPOTNIK_US,
                                              .bytes_per_ms = 1000000,
                                              .compute_max_ns = 10 * SPOTNIK_MS,
-                                             .lane_frames = 16,
+                                             .channel_frames = 16,
                                              .dial_timeout_ns = SPOTNIK_S,
                                              .teardown_max_ns = 200 * SPOTNIK_US,
                                              .happenings_max = UINT64_MAX };

@@ -67,7 +67,7 @@ struct spotnik_sim_options {
     uint32_t near_steps;
     uint64_t copy_max_ns;     /* of a joiner copying the state */
     uint32_t respawn_percent; /* how often a killed process is replaced by a new one */
-    uint32_t lane_frames;     /* frames a data connection holds before its sender must wait */
+    uint32_t channel_frames;  /* frames a data connection holds before its sender must wait */
     uint64_t dial_timeout_ns;
     uint64_t teardown_max_ns; /* from the death of a process to the EOF on its links */
     bool certificates;        /* members of one host learn of a death at once */

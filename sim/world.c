@@ -211,7 +211,7 @@ void spotnik_sim_world_end(struct sim_world *world)
     for (uint32_t i = 0; i < world->process_count; i++)
         spotnik_sim_process_free(world->process[i]);
     spotnik_sim_links_free(world);
-    spotnik_sim_lanes_free(world);
+    spotnik_sim_channels_free(world);
     free(world->process);
     free(world->link);
     free(world->latency_ns);
@@ -307,13 +307,13 @@ void spotnik_sim_happen(struct sim_world *world, const struct spotnik_sim_happen
         spotnik_sim_links_torn_down(world, world->process[happening->process]);
         break;
     case SIM_FRAME:
-        spotnik_sim_lane_frame(world, happening->object);
+        spotnik_sim_channel_frame(world, happening->object);
         break;
     case SIM_PAYLOAD:
-        spotnik_sim_lane_payload(world, happening->object, happening->number);
+        spotnik_sim_channel_payload(world, happening->object, happening->number);
         break;
     case SIM_LANE_OPEN:
-        spotnik_sim_lane_opens(world, happening->object);
+        spotnik_sim_channel_opens(world, happening->object);
         break;
     case SIM_FAULT:
         spotnik_sim_fault_happens(world, (uint32_t)happening->number);

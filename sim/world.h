@@ -2,7 +2,7 @@
 /* The simulated world and the vocabulary its files share. Private to sim: what others see is sim.h.
  *
  *   world.c    time, phases, the loop           link.c   control links: FIFO, delays, dials, ends
- *   process.c  a process drives its core        lane.c   data connections: back-pressure,
+ *   process.c  a process drives its core        channel.c   data connections: back-pressure,
  *              half-received frames
  *   app.c      its training loop                joiner.c copying state and replaying steps
  *   memory.c   its buckets, bit for bit         fault.c  what goes wrong, and when
@@ -39,9 +39,10 @@ enum sim_kind {                /* of a happening */
                 SIM_TEARDOWN,  /* process: its kernel closes its links */
                 SIM_CONTINUE,  /* process */
                 SIM_FRAME,     /* object: struct sim_frame, its header arrives */
-                SIM_PAYLOAD,   /* object: struct sim_lane; number: frame: its payload has arrived */
-                SIM_LANE_OPEN, /* object: struct sim_lane */
-                SIM_PUMP,      /* process: its lanes may take more */
+                /* object: struct sim_channel; number: frame: its payload has arrived */
+                SIM_PAYLOAD,
+                SIM_LANE_OPEN, /* object: struct sim_channel */
+                SIM_PUMP,      /* process: its channels may take more */
                 SIM_FAULT,     /* number: index of the plan */
                 SIM_HEAL,      /* number: index of the plan */
                 /* a path between two hosts breaks, is looked at, mends; number: drawn, process: 0,
@@ -103,7 +104,7 @@ struct sim_conn {
 
 struct sim_frame {
     struct sim_frame *next;
-    struct sim_lane *lane;
+    struct sim_channel *channel;
     struct spotnik_chunk_header header;
     uint64_t number;
     size_t size;
@@ -112,9 +113,9 @@ struct sim_frame {
 
 /* A data connection: from a member to one that its view makes it send to, or from a donor to a
  * joiner. */
-struct sim_lane {
-    struct sim_lane *all, *next_in; /* of the world; of the receiver */
-    struct sim_lane *next_donor;    /* of the sender's that lead to joiners */
+struct sim_channel {
+    struct sim_channel *all, *next_in; /* of the world; of the receiver */
+    struct sim_channel *next_donor;    /* of the sender's that lead to joiners */
     uint32_t from, to;
     bool donor; /* fed from the results kept, not by the core */
     bool open, closed;
@@ -251,19 +252,19 @@ struct sim_process {
     /* the latest it has voted for or installed: its certificate says so */
     uint64_t voted_epoch;
     struct sim_item *inbox, **inbox_end; /* while stopped */
-    struct sim_lane *lane_out[SIM_LANES], *lane_in;
-    uint32_t lane_top;            /* places of lane_out from there on have never been used */
-    struct sim_lane *donor_lanes; /* to joiners, the newest first */
-    uint64_t lanes_epoch;         /* of the view they are for */
-    uint64_t search_dial;         /* the driver's own, while parked */
-    uint64_t *dial;               /* per process: the dial under way, 0: none */
+    struct sim_channel *channel_out[SIM_LANES], *channel_in;
+    uint32_t channel_top; /* places of channel_out from there on have never been used */
+    struct sim_channel *donor_channels; /* to joiners, the newest first */
+    uint64_t lanes_epoch;               /* of the view they are for */
+    uint64_t search_dial;               /* the driver's own, while parked */
+    uint64_t *dial;                     /* per process: the dial under way, 0: none */
     struct sim_app app;
     struct sim_flat flat;
     /* joiner */
     enum sim_join_state join;
     uint64_t join_serial, copied_step;
     struct spotnik_nearness nearness;
-    struct sim_lane *stream; /* from its donor */
+    struct sim_channel *stream; /* from its donor */
     uint32_t donor;
     bool entered, ready_told, searching;
     /* facts for P6 */
@@ -327,7 +328,7 @@ struct sim_world {
     uint32_t process_count;
     struct sim_conn **link; /* per ordered pair: the latest link */
     struct sim_conn *conns;
-    struct sim_lane *lanes;
+    struct sim_channel *channels;
     uint32_t *blocked; /* per ordered pair of hosts: how many faults cut it */
     bool *host_dead;
     uint64_t *slow_ns;      /* per ordered pair of hosts: extra latency */
@@ -430,22 +431,23 @@ void spotnik_sim_note(struct sim_world *world, enum sim_item_kind kind, uint32_t
                       uint64_t delay_ns);
 void spotnik_sim_links_free(struct sim_world *world);
 
-/* lane.c */
-void spotnik_sim_lane_expect(struct sim_world *world, struct sim_process *process,
-                             struct sim_process *peer);
-struct sim_lane *spotnik_sim_lane_new(struct sim_world *world, uint32_t from, uint32_t to,
-                                      bool donor);
-void spotnik_sim_lanes_doubt(struct sim_process *process);
-void spotnik_sim_lanes_renew(struct sim_world *world, struct sim_process *process);
-void spotnik_sim_lane_opens(struct sim_world *world, struct sim_lane *lane);
-void spotnik_sim_lane_close(struct sim_world *world, struct sim_lane *lane);
-void spotnik_sim_lane_break(struct sim_world *world, struct sim_lane *lane);
-void spotnik_sim_lane_frame(struct sim_world *world, struct sim_frame *frame);
-void spotnik_sim_lane_payload(struct sim_world *world, struct sim_lane *lane, uint64_t number);
-void spotnik_sim_lane_serve(struct sim_world *world, struct sim_lane *lane);
-void spotnik_sim_lanes_retry(struct sim_world *world, struct sim_process *process);
+/* channel.c */
+void spotnik_sim_channel_expect(struct sim_world *world, struct sim_process *process,
+                                struct sim_process *peer);
+struct sim_channel *spotnik_sim_channel_new(struct sim_world *world, uint32_t from, uint32_t to,
+                                            bool donor);
+void spotnik_sim_channels_doubt(struct sim_process *process);
+void spotnik_sim_channels_renew(struct sim_world *world, struct sim_process *process);
+void spotnik_sim_channel_opens(struct sim_world *world, struct sim_channel *channel);
+void spotnik_sim_channel_close(struct sim_world *world, struct sim_channel *channel);
+void spotnik_sim_channel_break(struct sim_world *world, struct sim_channel *channel);
+void spotnik_sim_channel_frame(struct sim_world *world, struct sim_frame *frame);
+void spotnik_sim_channel_payload(struct sim_world *world, struct sim_channel *channel,
+                                 uint64_t number);
+void spotnik_sim_channel_serve(struct sim_world *world, struct sim_channel *channel);
+void spotnik_sim_channels_retry(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_pump(struct sim_world *world, struct sim_process *process);
-void spotnik_sim_lanes_free(struct sim_world *world);
+void spotnik_sim_channels_free(struct sim_world *world);
 
 /* process.c */
 void spotnik_sim_core_step(struct sim_world *world, struct sim_process *process,
@@ -533,7 +535,8 @@ bool spotnik_sim_flat_committed(struct sim_world *world, struct sim_process *pro
 void spotnik_sim_joiner_happens(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_joiner_committed(struct sim_world *world, struct sim_process *process);
 void spotnik_sim_joiner_entered(struct sim_world *world, struct sim_process *process);
-bool spotnik_sim_donor_next(struct sim_world *world, struct sim_lane *lane, struct sim_frame **ret);
+bool spotnik_sim_donor_next(struct sim_world *world, struct sim_channel *channel,
+                            struct sim_frame **ret);
 
 /* fault.c */
 void spotnik_sim_faults_plan(struct sim_world *world);

@@ -65,7 +65,7 @@ static bool memory_awaits(const struct spotnik_core *core, const struct spotnik_
     SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
            && (!bucket->hosts || rank == core->allreduce->hosts.previous
-               || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+               || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_CHANNEL));
 }
 
 const struct algorithm algorithm_host_memory = {
@@ -101,7 +101,8 @@ static bool ring_awaits(const struct spotnik_core *core, const struct spotnik_bu
 {
     SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
-           && (rank == core->allreduce->hosts.previous || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+           && (rank == core->allreduce->hosts.previous
+               || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_CHANNEL));
 }
 
 const struct algorithm algorithm_host_ring = {

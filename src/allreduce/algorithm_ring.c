@@ -99,7 +99,7 @@ static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket 
 {
     SPOTNIK_ASSERT(rank < core->view.size);
     return !bucket->complete
-           && (rank == predecessor_rank(core) || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_LANE));
+           && (rank == predecessor_rank(core) || SPOTNIK_IS_PLANTED(core, JUDGE_ANY_CHANNEL));
 }
 
 void allreduce_ring_receive(struct spotnik_core *core, struct spotnik_bucket *bucket,

@@ -60,7 +60,7 @@ static bool is_linked(const struct spotnik_core *core, uint32_t rank)
 
 /* Data connections to all neighbours in the tree. A control link as well, on which the driver tells
  * a broken one from a death: the child opens it. */
-static void expect_lanes(struct spotnik_core *core, bool hosts)
+static void expect_channels(struct spotnik_core *core, bool hosts)
 {
     struct spotnik_tree tree = tree_of(core, hosts);
 
@@ -79,7 +79,7 @@ static void expect_lanes(struct spotnik_core *core, bool hosts)
 
 /* A new view: if the one before used a tree, and this one may, its connections are opened at once,
  * and those that it had are kept. */
-void flat_lanes_again(struct spotnik_core *core)
+void flat_channels_again(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->view.size < 2
@@ -87,7 +87,7 @@ void flat_lanes_again(struct spotnik_core *core)
         return;
     if (flat_by_hosts(core) ? flat_streams(core) && core->allreduce->hosts.count > 2
                             : !core->allreduce->flat.on)
-        expect_lanes(core, flat_by_hosts(core));
+        expect_channels(core, flat_by_hosts(core));
 }
 
 static void gather(struct spotnik_core *core, uint32_t number, const struct spotnik_bucket *bucket)
@@ -111,7 +111,7 @@ void allreduce_tree_begin(struct spotnik_core *core, struct spotnik_bucket *buck
     spotnik_transaction_start_tree(&core->step, bucket, &tree);
     bucket->hosts = hosts;
     bucket->sharing = core->allreduce->flat.ours;
-    expect_lanes(core, hosts);
+    expect_channels(core, hosts);
 }
 
 /* Our input goes up weighted. */

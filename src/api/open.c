@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the door of a new member: its id, its key, its address, and the runtime with the hooks
- * through which it asks for state, status and snapshots. */
+/* Opening the acceptor of a new member: its id, its key, its address, and the runtime with the
+ * hooks through which it asks for state, status and snapshots. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +171,7 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
         .on_minority = config->on_minority,
         .minority_wait_ns = config->minority_wait_ns,
         .transport = getenv("SPOTNIK_TRANSPORT"),
-        .lanes = getenv("SPOTNIK_LANES"),
+        .channels = getenv("SPOTNIK_LANES"),
         .dumps = dumps_dir(config, dumps, sizeof dumps),
         .stall_ns = STALL_NS,
         .trace = trace && *trace ? trace : NULL,

@@ -126,7 +126,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     struct spotnik_member member[MEMBERS_SHOWN];
     struct spotnik_observed_value observed[SPOTNIK_OBSERVED_MAX];
     struct spotnik_tally tally;
-    struct spotnik_lane_status lane[LANES_SHOWN];
+    struct spotnik_channel_status channel[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
     char warning[320], refusal[256] = "", path[256] = "", lineage[400] = "";
@@ -164,7 +164,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .steps_per_s = spotnik_rate_per_s(&job->rate),
         .members_needed = spotnik_runtime_members_needed(runtime),
         .member = member,
-        .lane = lane,
+        .channel = channel,
         .donor_sessions = donor.sessions,
         .donor_log_bytes = donor.log_bytes,
         .donor_dropped = donor.dropped,
@@ -181,7 +181,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
     spotnik_pace_read(&job->pace, &more.pace);
     spotnik_tally_read(&job->shown.tally, &tally);
     more.uptime_ns = more.now_ns - job->born_ns;
-    more.lane_count = spotnik_runtime_lanes(runtime, lane, LANES_SHOWN);
+    more.channel_count = spotnik_runtime_channels(runtime, channel, LANES_SHOWN);
     more.member_count = spotnik_runtime_members(runtime, member, MEMBERS_SHOWN, &more.view_epoch);
     return spotnik_status_text(&status, &more, text, size);
 }

@@ -69,7 +69,8 @@ static void look(void *context, struct spotnik_watched *ret)
     spotnik_runtime_troubles(job->runtime, &ret->troubles);
     ret->member_count = spotnik_runtime_members(job->runtime, ret->member, SPOTNIK_WATCHED_MEMBERS,
                                                 &ret->view_epoch);
-    ret->lane_count = spotnik_runtime_lanes(job->runtime, ret->lane, SPOTNIK_WATCHED_LANES);
+    ret->channel_count =
+        spotnik_runtime_channels(job->runtime, ret->channel, SPOTNIK_WATCHED_LANES);
     ret->lineages_told =
         spotnik_runtime_lineage_told(job->runtime, ret->lineage, sizeof ret->lineage);
     ret->refusals = spotnik_runtime_refusals(job->runtime, ret->refusal, sizeof ret->refusal);

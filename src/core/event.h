@@ -31,7 +31,7 @@ enum spotnik_event_kind {
     SPOTNIK_EVENT_MESSAGE, /* message */
     /* peer: the data connection to it broke while its control link lives; the step is reduced
      * again */
-    SPOTNIK_EVENT_LANE_DOWN,
+    SPOTNIK_EVENT_CHANNEL_DOWN,
     /* peer: no data to it arrive, for longer than a silence; perhaps only the path is broken */
     SPOTNIK_EVENT_PATH_DOWN,
     /* peer: spotnik_core_is_quiet(), but its kernel has acknowledged just now what we said: its

@@ -38,7 +38,7 @@ void step_ask_no_more(struct spotnik_core *core);
 void step_forget_handed(struct spotnik_core *core);
 bool flat_streams_to(const struct spotnik_core *core, uint32_t rank);
 void flat_check(const struct spotnik_core *core);
-void flat_lanes_again(struct spotnik_core *core);
+void flat_channels_again(struct spotnik_core *core);
 
 /* ---- core asks both ---- */
 

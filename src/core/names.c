@@ -17,7 +17,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_PATH_DOWN] = "path down",
         [SPOTNIK_EVENT_KERNEL] = "kernel answers",
         [SPOTNIK_EVENT_MESSAGE] = "message",
-        [SPOTNIK_EVENT_LANE_DOWN] = "lane down",
+        [SPOTNIK_EVENT_CHANNEL_DOWN] = "lane down",
         [SPOTNIK_EVENT_TICK] = "tick",
         [SPOTNIK_EVENT_STEP_BEGIN] = "step begin",
         [SPOTNIK_EVENT_WEIGHT] = "weight",
@@ -76,7 +76,7 @@ static const uint16_t arm_bytes[SPOTNIK_EVENT_KINDS] = {
     [SPOTNIK_EVENT_JOIN] = ARM(join),          [SPOTNIK_EVENT_LINK_UP] = ARM(peer),
     [SPOTNIK_EVENT_LINK_DOWN] = ARM(ended),    [SPOTNIK_EVENT_DIAL_FAILED] = ARM(ended),
     [SPOTNIK_EVENT_DEATH] = ARM(death),        [SPOTNIK_EVENT_MESSAGE] = ARM(message),
-    [SPOTNIK_EVENT_LANE_DOWN] = ARM(peer),     [SPOTNIK_EVENT_PATH_DOWN] = ARM(peer),
+    [SPOTNIK_EVENT_CHANNEL_DOWN] = ARM(peer),  [SPOTNIK_EVENT_PATH_DOWN] = ARM(peer),
     [SPOTNIK_EVENT_KERNEL] = ARM(peer),        [SPOTNIK_EVENT_WITNESS] = ARM(witness),
     [SPOTNIK_EVENT_SHARED] = ARM(shared),      [SPOTNIK_EVENT_WEIGHT] = ARM(weight),
     [SPOTNIK_EVENT_BUCKET_START] = ARM(start), [SPOTNIK_EVENT_DEAL] = ARM(deal),
@@ -105,7 +105,7 @@ const struct spotnik_member *spotnik_event_peer(const struct spotnik_event *even
     case SPOTNIK_EVENT_DIAL_FAILED:
     case SPOTNIK_EVENT_DEATH:
     case SPOTNIK_EVENT_MESSAGE:
-    case SPOTNIK_EVENT_LANE_DOWN:
+    case SPOTNIK_EVENT_CHANNEL_DOWN:
     case SPOTNIK_EVENT_PATH_DOWN:
     case SPOTNIK_EVENT_KERNEL:
     case SPOTNIK_EVENT_SHARED:

@@ -24,7 +24,7 @@ enum spotnik_bug {
     /* the sum of a host goes on with the weight of its holder */
     SPOTNIK_BUG_HOLDER_ALONE = (1u << 9),
     /* what overtakes on another connection counts as a different program */
-    SPOTNIK_BUG_JUDGE_ANY_LANE = (1u << 10),
+    SPOTNIK_BUG_JUDGE_ANY_CHANNEL = (1u << 10),
     /* a host's sum goes on before all of what is sent is there */
     SPOTNIK_BUG_SUM_EARLY = (1u << 11),
     /* a sum goes up the tree when something has come from below, not all */

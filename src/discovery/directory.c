@@ -148,8 +148,8 @@ static void hope(struct spotnik_discovery_search *search, uint64_t for_ns, uint6
         search->remaining_ns = for_ns;
         search->whole_ns = of_ns;
     }
-    if (for_ns != 0 && until_ns > search->hope_ns)
-        search->hope_ns = until_ns;
+    if (for_ns != 0 && until_ns > search->time_left_ns)
+        search->time_left_ns = until_ns;
 }
 
 static bool is_founder(const struct spotnik_discovery_search *search,
@@ -210,13 +210,13 @@ static void record_judge(struct spotnik_discovery_search *search, uint32_t i)
     const struct spotnik_sighting *entry = &search->watch.entry[i];
     const struct spotnik_question *question = &search->question[i];
     char why[400];
-    uint64_t hope_ns, stale_ns = search->discovery->times.stale_ns;
+    uint64_t time_left_ns, stale_ns = search->discovery->times.stale_ns;
     bool whole = entry->reading == SPOTNIK_READING_RECORD;
     if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
     enum spotnik_discovery_verdict verdict =
         spotnik_discovery_judge(entry, question, &search->discovery->times, why, sizeof why,
-                                &hope_ns);
+                                &time_left_ns);
     refusal_note(search, question, verdict);
     bool parked = verdict == SPOTNIK_DISCOVERY_VERDICT_PARKED;
     if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE && whole && is_founder(search, &entry->record)
@@ -228,7 +228,7 @@ static void record_judge(struct spotnik_discovery_search *search, uint32_t i)
     search->free = false;
     search->undecided += question->reply != SPOTNIK_DISCOVERY_REPLY_REFUSES;
     spotnik_discovery_say(search, "%s", why);
-    hope(search, seems_dead(search, entry) ? hope_ns : 0, stale_ns);
+    hope(search, seems_dead(search, entry) ? time_left_ns : 0, stale_ns);
     if (parked) /* it goes on by itself when nobody else can be alive */
         hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
              stale_ns + PARKED_NS);
@@ -260,7 +260,7 @@ static void founder_judge(struct spotnik_discovery_search *search)
     const struct spotnik_record *record = &watch->genesis.record;
     const struct spotnik_question *question = &search->question[watch->count];
     char why[400];
-    uint64_t hope_ns;
+    uint64_t time_left_ns;
     if (watch->generation == 0
         || (has_genesis(search)
             && (is_own(search, record) || spotnik_lookout_find(watch, record->member.id) != NULL
@@ -268,7 +268,7 @@ static void founder_judge(struct spotnik_discovery_search *search)
         return;
     enum spotnik_discovery_verdict verdict =
         spotnik_discovery_judge(&watch->genesis, question, &search->discovery->times, why,
-                                sizeof why, &hope_ns);
+                                sizeof why, &time_left_ns);
     refusal_note(search, question, verdict);
     if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE
         && question->reply == SPOTNIK_DISCOVERY_REPLY_IDLE)
@@ -277,7 +277,7 @@ static void founder_judge(struct spotnik_discovery_search *search)
         return;
     search->free = false;
     spotnik_discovery_say(search, "%s", why);
-    hope(search, hope_ns, search->discovery->times.stale_ns);
+    hope(search, time_left_ns, search->discovery->times.stale_ns);
 }
 
 /* Nobody has stood in the way for long enough. Whatever has vanished before our eyes, or before we

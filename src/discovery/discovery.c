@@ -205,11 +205,11 @@ static bool is_late(const struct spotnik_discovery_search *search, uint64_t unti
 {
     uint64_t now_ns = spotnik_discovery_clock_ns();
     bool hopeful =
-        search->may_found && now_ns < search->hope_ns
+        search->may_found && now_ns < search->time_left_ns
         && now_ns < spotnik_time_add(until_ns, 2 * search->discovery->times.stale_ns + HOPE_NS);
     /* Every process that is there says that key, job or version are wrong, and no other may yet be
      * the job. */
-    bool refused = search->refusal != 0 && search->undecided == 0 && search->hope_ns == 0
+    bool refused = search->refusal != 0 && search->undecided == 0 && search->time_left_ns == 0
                    && spotnik_time_since(now_ns, search->begun_ns) >= REFUSED_NS;
     return refused || (now_ns >= until_ns && !hopeful);
 }
@@ -223,7 +223,7 @@ static int search_run(struct spotnik_discovery_search *search, uint64_t until_ns
         if (discovery->spec.name_count > 0)
             spotnik_dns_resolve(&discovery->spec, search->self.self.address, search->said,
                                 sizeof search->said);
-        search->hope_ns = search->remaining_ns = search->whole_ns = 0;
+        search->time_left_ns = search->remaining_ns = search->whole_ns = 0;
         search->refusal = 0;
         search->undecided = 0;
         enum spotnik_discovery_round round = discovery->spec.is_directory

@@ -51,7 +51,7 @@ struct spotnik_discovery_search {
     bool free;                         /* in this round nobody stands in the way of founding */
     uint64_t busy_ns;                  /* watched when somebody did last */
     uint64_t begun_ns;
-    uint64_t hope_ns; /* until then it is known what we wait for; 0: nothing */
+    uint64_t time_left_ns; /* until then it is known what we wait for; 0: nothing */
     /* more or less, of the wait that takes longest; 0: no known time is waited for */
     uint64_t remaining_ns;
     uint64_t whole_ns;  /* that wait, from its beginning to its end */
@@ -250,12 +250,12 @@ enum spotnik_discovery_verdict {
     SPOTNIK_DISCOVERY_VERDICT_WAIT,   /* may live */
 };
 
-/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_hope_ns: 0, or how
- * long it takes until the record is stale, if it stays as it is. */
+/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_time_left_ns: 0, or
+ * how long it takes until the record is stale, if it stays as it is. */
 enum spotnik_discovery_verdict spotnik_discovery_judge(const struct spotnik_sighting *entry,
                                                        const struct spotnik_question *question,
                                                        const struct spotnik_discovery_times *times,
                                                        char *why, size_t size,
-                                                       uint64_t *ret_hope_ns);
+                                                       uint64_t *ret_time_left_ns);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* May this record belong to a live process? No process founds while one may (P1). A kernel proves
  * the death of its own processes, and another process that has the address on the same host does. A
- * refusal, silence, or a stranger at the address prove nothing: firewalls refuse, and private
- * addresses exist more than once. What is left is time: silent, and not written to for T. That is
- * enough for founding and never for the lineage rule. */
+ * refusal, silence, or an unauthenticated peer at the address prove nothing: firewalls refuse, and
+ * private addresses exist more than once. What is left is time: silent, and not written to for T.
+ * That is enough for founding and never for the lineage rule. */
 #include <stdio.h>
 #include <string.h>
 
@@ -41,11 +41,11 @@ static double seconds(uint64_t ns)
 /* Nobody answers in its name: does it still write? */
 static enum spotnik_discovery_verdict by_time(const struct spotnik_sighting *entry,
                                               const char *what, uint64_t stale_ns,
-                                              struct wording why, uint64_t *ret_hope_ns)
+                                              struct wording why, uint64_t *ret_time_left_ns)
 {
     if (entry->unchanged_ns >= stale_ns)
         return SPOTNIK_DISCOVERY_VERDICT_STALE;
-    *ret_hope_ns = stale_ns - entry->unchanged_ns;
+    *ret_time_left_ns = stale_ns - entry->unchanged_ns;
     snprintf(why.text, why.size,
              "%.48s: %s; waiting until it stays the same for %.0f s, now %.0f s", entry->name, what,
              seconds(stale_ns), seconds(entry->unchanged_ns));
@@ -78,12 +78,12 @@ static const char *silence_text(const struct spotnik_sighting *entry,
 static enum spotnik_discovery_verdict judge_silent(const struct spotnik_sighting *entry,
                                                    const struct spotnik_question *question,
                                                    enum spotnik_liveness life, uint64_t stale_ns,
-                                                   struct wording why, uint64_t *ret_hope_ns)
+                                                   struct wording why, uint64_t *ret_time_left_ns)
 {
     char text[300];
     /* A process that leaves takes its record away, but for a genesis. */
     if (life != SPOTNIK_LIFE_ALIVE || spotnik_genesis_parse(entry->name) != 0)
-        return by_time(entry, silence_text(entry, question, text), stale_ns, why, ret_hope_ns);
+        return by_time(entry, silence_text(entry, question, text), stale_ns, why, ret_time_left_ns);
     snprintf(why.text, why.size,
              "%.48s: process %llu of this host lives, and does not answer: continue it, or end it",
              entry->name, (unsigned long long)entry->record.process.pid);
@@ -108,14 +108,14 @@ enum spotnik_discovery_verdict spotnik_discovery_judge(const struct spotnik_sigh
                                                        const struct spotnik_question *question,
                                                        const struct spotnik_discovery_times *times,
                                                        char *why, size_t size,
-                                                       uint64_t *ret_hope_ns)
+                                                       uint64_t *ret_time_left_ns)
 {
     char unused[8];
     struct wording wording = { why != NULL ? why : unused, why != NULL ? size : sizeof unused };
-    *ret_hope_ns = 0;
+    *ret_time_left_ns = 0;
     wording.text[0] = '\0';
     if (entry->reading != SPOTNIK_READING_RECORD)
-        return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_hope_ns);
+        return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_time_left_ns);
     if (has_ended(&entry->record, question))
         return SPOTNIK_DISCOVERY_VERDICT_ENDED;
     if (entry->record.standing == SPOTNIK_STANDING_SEEKING)
@@ -139,5 +139,5 @@ enum spotnik_discovery_verdict spotnik_discovery_judge(const struct spotnik_sigh
         break;
     }
     return judge_silent(entry, question, spotnik_process_life(&entry->record.process),
-                        times->stale_ns, wording, ret_hope_ns);
+                        times->stale_ns, wording, ret_time_left_ns);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct spotnik_links and the vocabulary of its files. Private to them.
  *
- *     door.c    limits on strangers            opening.c  connections on their way in or out, until
+ *     acceptor.c    limits on unauthenticated peers            pending.c  connections on their way
+ *                   in or out, until
  *               the handshake is done
- *     link.c    control links                  voice.c    the half we speak on      ear.c    the
- *               half we hear
+ *     link.c    control links                  control_tx.c    the half we speak on
+ *               control_rx.c    the half we hear
  *     links.c   begin and end */
 #ifndef SPOTNIK_LINK_INSIDE_H
 #define SPOTNIK_LINK_INSIDE_H
@@ -15,26 +16,26 @@
 #include "link/links.h"
 
 #define SPOTNIK_OPENING_NS (5 * UINT64_C(1000000000)) /* patience with a handshake */
-#define SPOTNIK_DOOR_PLACES 256                       /* for strangers at the door (door.c) */
-#define SPOTNIK_DOOR_OF_ORIGIN 64                     /* for those of one origin */
+#define SPOTNIK_DOOR_PLACES 256   /* for unauthenticated peers at the acceptor (acceptor.c) */
+#define SPOTNIK_DOOR_OF_ORIGIN 64 /* for those of one origin */
 /* connections taken before all else has its turn again */
 #define SPOTNIK_DOOR_TURN 32
 
-/* Where a connection comes from, as far as places at the door go. */
+/* Where a connection comes from, as far as places at the acceptor go. */
 struct spotnik_origin {
     uint8_t bytes[16];
 };
 
 /* One that has been accepted, and nothing else. */
-struct spotnik_knock {
+struct spotnik_accepted {
     int fd;
     struct spotnik_origin origin;
 };
 
 /* A connection before it is one of the others. */
-struct spotnik_opening {
+struct spotnik_pending {
     struct spotnik_socket socket;
-    struct spotnik_opening *next;
+    struct spotnik_pending *next;
     bool dialled, connecting;
     bool wants_hook;   /* STATE, EXCHANGE, STATUS: to be served without the lock */
     int error;         /* errno of a failed connect */
@@ -52,7 +53,7 @@ struct spotnik_opening {
 };
 
 /* The half of a link that we dialled and speak on. */
-struct spotnik_voice {
+struct spotnik_control_tx {
     struct spotnik_socket socket;
     bool broken;       /* no thread reads it any more */
     bool clogged;      /* a frame found no room: what we say is not all of it any more */
@@ -71,7 +72,7 @@ struct spotnik_voice {
 };
 
 /* The half that the peer dialled and speaks on. */
-struct spotnik_ear {
+struct spotnik_control_rx {
     struct spotnik_socket socket;
     /* both ends see the same addresses and ports: no proxy and no NAT between them */
     bool direct;
@@ -89,16 +90,16 @@ enum spotnik_hearing {
 };
 
 enum spotnik_link_state {
-    SPOTNIK_LINK_CALLING,  /* our voice stands: waits for the peer to dial back */
-    SPOTNIK_LINK_CALLED,   /* our ear stands: we dial back, then wait for the first word */
-    SPOTNIK_LINK_UP,       /* the core has it; one for each peer at most */
+    SPOTNIK_LINK_CALLING, /* our tx connection stands: waits for the peer to dial back */
+    SPOTNIK_LINK_CALLED,  /* our rx connection stands: we dial back, then wait for the first word */
+    SPOTNIK_LINK_UP,      /* the core has it; one for each peer at most */
     SPOTNIK_LINK_RETIRING, /* GOODBYE is on its way out */
 };
 
 /* A control link: two connections, one for each direction (link.c). */
 struct spotnik_link {
-    struct spotnik_voice voice; /* first: its socket is what is buried */
-    struct spotnik_ear ear;
+    struct spotnik_control_tx tx; /* first: its socket is what is buried */
+    struct spotnik_control_rx rx;
     struct spotnik_link *next;
     enum spotnik_link_state state;
     bool dialled; /* by us first */
@@ -122,77 +123,83 @@ struct spotnik_links {
     void *storage_memory;
     struct spotnik_wire_storage *storage;
     struct spotnik_socket listener;
-    struct spotnik_knock knock[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
-    uint32_t knocks;
+    struct spotnik_accepted accepted[SPOTNIK_DOOR_TURN]; /* the progress thread's own */
+    uint32_t accepted_list;
     /* NEVER, or when to try again: at once, or after running out of file descriptors */
     uint64_t accept_ns;
-    struct spotnik_opening *openings;
-    bool guests; /* an opening is to be served without the lock */
+    struct spotnik_pending *pending_list;
+    bool services; /* a pending connection is to be served without the lock */
     uint64_t refusals;
     char refusal[256];
     struct spotnik_link *first;
-    uint64_t answers_late_ns; /* the latest answer of a kernel that any voice remembers */
+    uint64_t answers_late_ns; /* the latest answer of a kernel that any tx connection remembers */
     /* after a breach of protocol, or of another version: not dialled before then */
-    struct spotnik_backoff shunned;
+    struct spotnik_backoff backed_off;
 };
 
 /* An event of a peer, for the core. */
 void spotnik_links_tell_ended(struct spotnik_links *links, enum spotnik_event_kind kind,
                               const struct spotnik_member *peer, enum spotnik_proof proof);
 
-/* opening.c */
+/* pending.c */
 /* NULL: fd is still the caller's */
-struct spotnik_opening *spotnik_opening_admit(struct spotnik_links *links, int fd);
-void spotnik_opening_close(struct spotnik_links *links, struct spotnik_opening *opening);
-/* guests.c: send what is left of its reply, as far as the socket takes it; closed at the end. */
-void spotnik_opening_reply(struct spotnik_links *links, struct spotnik_opening *opening);
+struct spotnik_pending *spotnik_pending_admit(struct spotnik_links *links, int fd);
+void spotnik_pending_close(struct spotnik_links *links, struct spotnik_pending *pending);
+/* service.c: send what is left of its reply, as far as the socket takes it; closed at the end. */
+void spotnik_pending_reply(struct spotnik_links *links, struct spotnik_pending *pending);
 /* The bytes, and a MAC under the key of this connection that lets the asker see that they are ours,
  * and all of them. Without memory the connection ends. */
-void spotnik_opening_reply_make(struct spotnik_links *links, struct spotnik_opening *opening,
+void spotnik_pending_reply_make(struct spotnik_links *links, struct spotnik_pending *pending,
                                 const void *bytes, size_t size);
-void spotnik_opening_answer(struct spotnik_links *links, const struct spotnik_member *peer,
+void spotnik_pending_answer(struct spotnik_links *links, const struct spotnik_member *peer,
                             const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_opening_beside(struct spotnik_links *links, const struct spotnik_member *peer);
-void spotnik_opening_cancel(struct spotnik_links *links, struct spotnik_id peer);
+void spotnik_pending_beside(struct spotnik_links *links, const struct spotnik_member *peer);
+void spotnik_pending_cancel(struct spotnik_links *links, struct spotnik_id peer);
 
-/* voice.c; what is opened takes the socket out of the opening, unless it fails before */
-int spotnik_voice_open(struct spotnik_loop *loop, struct spotnik_voice *voice,
-                       struct spotnik_opening *opening);
+/* control_tx.c; what is opened takes the socket out of the pending connection, unless it fails
+ * before */
+int spotnik_control_tx_open(struct spotnik_loop *loop, struct spotnik_control_tx *tx,
+                            struct spotnik_pending *pending);
 void spotnik_places_of(int fd, struct spotnik_places *ret);
-void spotnik_voice_place(struct spotnik_voice *voice);
-void spotnik_voice_say(struct spotnik_voice *voice, const struct spotnik_message *message,
-                       size_t queue_max);
-void spotnik_voice_goodbye(struct spotnik_voice *voice, enum spotnik_goodbye reason);
-void spotnik_voice_flush(struct spotnik_voice *voice);
-void spotnik_voice_look(struct spotnik_voice *voice);
-bool spotnik_voice_is_heard(const struct spotnik_voice *voice, uint64_t now_ns, uint64_t limit_ns);
-bool spotnik_voice_is_answered(const struct spotnik_voice *voice, uint64_t limit_ns);
-bool spotnik_voice_is_done(const struct spotnik_voice *voice);
-void spotnik_voice_close(struct spotnik_loop *loop, struct spotnik_voice *voice);
-void spotnik_voice_free(struct spotnik_voice *voice);
+void spotnik_control_tx_place(struct spotnik_control_tx *tx);
+void spotnik_control_tx_say(struct spotnik_control_tx *tx, const struct spotnik_message *message,
+                            size_t queue_max);
+void spotnik_control_tx_goodbye(struct spotnik_control_tx *tx, enum spotnik_goodbye reason);
+void spotnik_control_tx_flush(struct spotnik_control_tx *tx);
+void spotnik_control_tx_look(struct spotnik_control_tx *tx);
+bool spotnik_control_tx_is_heard(const struct spotnik_control_tx *tx, uint64_t now_ns,
+                                 uint64_t limit_ns);
+bool spotnik_control_tx_is_answered(const struct spotnik_control_tx *tx, uint64_t limit_ns);
+bool spotnik_control_tx_is_done(const struct spotnik_control_tx *tx);
+void spotnik_control_tx_close(struct spotnik_loop *loop, struct spotnik_control_tx *tx);
+void spotnik_control_tx_free(struct spotnik_control_tx *tx);
 
-/* ear.c; `pass` counts bytes. A frame and its payload are valid until the next read or next. */
-int spotnik_ear_open(struct spotnik_loop *loop, struct spotnik_ear *ear,
-                     struct spotnik_opening *opening);
-void spotnik_ear_place(struct spotnik_ear *ear, const uint8_t payload[SPOTNIK_PLACES_BYTES]);
-enum spotnik_hearing spotnik_ear_read(struct spotnik_ear *ear, size_t *pass);
-enum spotnik_hearing spotnik_ear_next(struct spotnik_ear *ear, const struct spotnik_limits *limits,
-                                      struct spotnik_frame *ret_frame, const uint8_t **ret_payload);
-void spotnik_ear_close(struct spotnik_loop *loop, struct spotnik_ear *ear);
-void spotnik_ear_free(struct spotnik_ear *ear);
+/* control_rx.c; `pass` counts bytes. A frame and its payload are valid until the next read or next.
+ * */
+int spotnik_control_rx_open(struct spotnik_loop *loop, struct spotnik_control_rx *rx,
+                            struct spotnik_pending *pending);
+void spotnik_control_rx_place(struct spotnik_control_rx *rx,
+                              const uint8_t payload[SPOTNIK_PLACES_BYTES]);
+enum spotnik_hearing spotnik_control_rx_read(struct spotnik_control_rx *rx, size_t *pass);
+enum spotnik_hearing spotnik_control_rx_next(struct spotnik_control_rx *rx,
+                                             const struct spotnik_limits *limits,
+                                             struct spotnik_frame *ret_frame,
+                                             const uint8_t **ret_payload);
+void spotnik_control_rx_close(struct spotnik_loop *loop, struct spotnik_control_rx *rx);
+void spotnik_control_rx_free(struct spotnik_control_rx *rx);
 
-/* link.c; call to answered: connections whose handshake is done, which stay the opening's when they
- * are not wanted */
+/* link.c; call to answered: connections whose handshake is done, which stay the pending
+ * connection's when they are not wanted */
 struct spotnik_link *spotnik_link_find(const struct spotnik_links *links, struct spotnik_id peer);
 bool spotnik_link_is_called(const struct spotnik_links *links, struct spotnik_id peer);
 bool spotnik_link_is_calling(const struct spotnik_links *links, struct spotnik_id peer);
-void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening);
-void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening);
-void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening);
-void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer);
+void spotnik_link_call(struct spotnik_links *links, struct spotnik_pending *pending);
+void spotnik_link_called(struct spotnik_links *links, struct spotnik_pending *pending);
+void spotnik_link_answer(struct spotnik_links *links, struct spotnik_pending *pending);
+void spotnik_link_back_off(struct spotnik_links *links, struct spotnik_id peer);
 void spotnik_link_unanswered(struct spotnik_links *links,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening);
+void spotnik_link_answered(struct spotnik_links *links, struct spotnik_pending *pending);
 void spotnik_links_close(struct spotnik_links *links);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control links. A link is two connections, each for one direction: a voice that we dialled and an
- * ear that the peer dialled. The side that wants a link dials first; the other one dials back,
- * naming the connection it answers; then the first one speaks. Decides when a link is up, which one
- * stays where two members dialled each other at once, and what its end proves
+/* Control links. A link is two connections, each for one direction: a tx connection that we dialled
+ * and an rx connection that the peer dialled. The side that wants a link dials first; the other one
+ * dials back, naming the connection it answers; then the first one speaks. Decides when a link is
+ * up, which one stays where two members dialled each other at once, and what its end proves
  * (docs/design/0004-proof-of-death.md). One rule carries that proof. The core has this link for as
- * long as our voice is open, and the last word on a voice that we close alive is GOODBYE. */
+ * long as our tx connection is open, and the last word on a tx connection that we close alive is
+ * GOODBYE. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@
 #define PASS_MAX (1u << 20) /* read from one link before the others get their turn */
 #define RETIRE_NS (60 * SPOTNIK_S)
 #define SHUN_NS (200 * SPOTNIK_MS)
-/* How much later the ear may end than the voice. After a cut the kernel of a dead peer answers what
- * we send with RST, long before it has repeated the last words of the dead. */
+/* How much later the rx connection may end than the tx connection. After a cut the kernel of a dead
+ * peer answers what we send with RST, long before it has repeated the last words of the dead. */
 #define LAST_WORDS_NS (3 * SPOTNIK_S)
 
 static size_t queue_max(const struct spotnik_links *links)
@@ -69,7 +70,7 @@ static void wind_up(struct spotnik_links *links, struct spotnik_link *link)
 {
     link->state = SPOTNIK_LINK_RETIRING;
     link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), RETIRE_NS);
-    spotnik_ear_close(links->loop, &link->ear);
+    spotnik_control_rx_close(links->loop, &link->rx);
     spotnik_loop_kick(links->loop);
 }
 
@@ -80,21 +81,21 @@ static void retire(struct spotnik_links *links, struct spotnik_link *link,
     if (link->state == SPOTNIK_LINK_RETIRING)
         return;
     wind_up(links, link);
-    spotnik_voice_goodbye(&link->voice, reason);
+    spotnik_control_tx_goodbye(&link->tx, reason);
 }
 
 /* One side does not understand the other, or cannot reach it: back off, since an immediate retry
  * would only go round in circles. A refusal is told at once, and may make a view of the same
  * members each time, hundreds a second. */
-void spotnik_link_shun(struct spotnik_links *links, struct spotnik_id peer)
+void spotnik_link_back_off(struct spotnik_links *links, struct spotnik_id peer)
 {
-    spotnik_backoff_note(&links->shunned, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
+    spotnik_backoff_note(&links->backed_off, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
 }
 
 /* The link has ended: the dial that follows is a second look at its peer, and begins after it. */
 static void beside_forget(struct spotnik_links *links, struct spotnik_id peer)
 {
-    spotnik_opening_cancel(links, peer);
+    spotnik_pending_cancel(links, peer);
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
         if (link->beside && spotnik_id_equal(link->peer.id, peer))
             retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
@@ -111,14 +112,14 @@ static void ended(struct spotnik_links *links, struct spotnik_link *link,
         beside_forget(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_LINK_DOWN, &peer, proof);
     } else if (awaited && spotnik_link_find(links, peer.id) == NULL) {
-        spotnik_link_shun(links, peer.id);
+        spotnik_link_back_off(links, peer.id);
         spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &peer, SPOTNIK_PROOF_NONE);
     }
 }
 
 static void breach(struct spotnik_links *links, struct spotnik_link *link)
 {
-    spotnik_link_shun(links, link->peer.id);
+    spotnik_link_back_off(links, link->peer.id);
     ended(links, link, SPOTNIK_GOODBYE_PROTOCOL, SPOTNIK_PROOF_NONE);
 }
 
@@ -139,17 +140,17 @@ void spotnik_links_retire(struct spotnik_links *links, enum spotnik_goodbye reas
 /* ---- up ---- */
 
 static struct spotnik_link *link_new(struct spotnik_links *links,
-                                     const struct spotnik_opening *opening,
+                                     const struct spotnik_pending *pending,
                                      enum spotnik_link_state state)
 {
     struct spotnik_link *link = calloc(1, sizeof *link);
     if (link == NULL)
         return NULL;
-    link->voice.socket.fd = link->ear.socket.fd = -1;
+    link->tx.socket.fd = link->rx.socket.fd = -1;
     link->state = state;
-    link->peer = opening->shake.wire.peer;
+    link->peer = pending->shake.wire.peer;
     link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), SPOTNIK_OPENING_NS);
-    spotnik_shake_name(&opening->shake, link->name);
+    spotnik_shake_name(&pending->shake, link->name);
     link->next = links->first;
     links->first = link;
     return link;
@@ -158,7 +159,7 @@ static struct spotnik_link *link_new(struct spotnik_links *links,
 /* A peer that we are still calling ourselves need not answer: nothing has been said there yet. */
 static void calls_cancel(struct spotnik_links *links, const struct spotnik_link *but)
 {
-    spotnik_opening_cancel(links, but->peer.id);
+    spotnik_pending_cancel(links, but->peer.id);
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
         if (link != but && link->state == SPOTNIK_LINK_CALLING
             && spotnik_id_equal(link->peer.id, but->peer.id))
@@ -181,53 +182,53 @@ static void up(struct spotnik_links *links, struct spotnik_link *link)
 }
 
 /* The peer we dialled knows the key: it dials back now. */
-void spotnik_link_call(struct spotnik_links *links, struct spotnik_opening *opening)
+void spotnik_link_call(struct spotnik_links *links, struct spotnik_pending *pending)
 {
-    struct spotnik_link *link = link_new(links, opening, SPOTNIK_LINK_CALLING);
-    if (link == NULL || spotnik_voice_open(links->loop, &link->voice, opening) != 0) {
+    struct spotnik_link *link = link_new(links, pending, SPOTNIK_LINK_CALLING);
+    if (link == NULL || spotnik_control_tx_open(links->loop, &link->tx, pending) != 0) {
         if (link != NULL)
             link->state = SPOTNIK_LINK_RETIRING;
-        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &opening->shake.wire.peer,
+        spotnik_links_tell_ended(links, SPOTNIK_EVENT_DIAL_FAILED, &pending->shake.wire.peer,
                                  SPOTNIK_PROOF_NONE);
         return;
     }
     link->dialled = true;
     link->beside = spotnik_link_find(links, link->peer.id) != NULL;
-    spotnik_voice_place(&link->voice);
+    spotnik_control_tx_place(&link->tx);
 }
 
 /* A peer calls: dial back. It has given up what it called before. */
-void spotnik_link_called(struct spotnik_links *links, struct spotnik_opening *opening)
+void spotnik_link_called(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     bool awaited = false;
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next)
         if (link->state == SPOTNIK_LINK_CALLED
-            && spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id)) {
+            && spotnik_id_equal(link->peer.id, pending->shake.wire.peer.id)) {
             awaited |= link->awaited;
             retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
         }
-    struct spotnik_link *link = link_new(links, opening, SPOTNIK_LINK_CALLED);
+    struct spotnik_link *link = link_new(links, pending, SPOTNIK_LINK_CALLED);
     if (link == NULL)
         return;
     link->awaited = awaited;
     const struct spotnik_link *old = spotnik_link_find(links, link->peer.id);
     link->again = old != NULL && old->heard;
-    if (spotnik_ear_open(links->loop, &link->ear, opening) != 0)
+    if (spotnik_control_rx_open(links->loop, &link->rx, pending) != 0)
         link->state = SPOTNIK_LINK_RETIRING;
     else
-        spotnik_opening_answer(links, &link->peer, link->name);
+        spotnik_pending_answer(links, &link->peer, link->name);
 }
 
 /* We have dialled back. */
-void spotnik_link_answer(struct spotnik_links *links, struct spotnik_opening *opening)
+void spotnik_link_answer(struct spotnik_links *links, struct spotnik_pending *pending)
 {
-    struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, opening->name);
-    if (link == NULL || link->voice.socket.fd >= 0)
+    struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, pending->name);
+    if (link == NULL || link->tx.socket.fd >= 0)
         return;
-    if (spotnik_voice_open(links->loop, &link->voice, opening) != 0)
+    if (spotnik_control_tx_open(links->loop, &link->tx, pending) != 0)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     else
-        spotnik_voice_place(&link->voice);
+        spotnik_control_tx_place(&link->tx);
 }
 
 /* We could not. */
@@ -237,19 +238,19 @@ void spotnik_link_unanswered(struct spotnik_links *links,
     struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLED, name);
     if (link == NULL)
         return;
-    spotnik_link_shun(links, link->peer.id);
+    spotnik_link_back_off(links, link->peer.id);
     ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 
 /* The peer we called has dialled back. */
-void spotnik_link_answered(struct spotnik_links *links, struct spotnik_opening *opening)
+void spotnik_link_answered(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
-    spotnik_shake_answers(&opening->shake, name);
+    spotnik_shake_answers(&pending->shake, name);
     struct spotnik_link *link = half_find(links, SPOTNIK_LINK_CALLING, name);
-    if (link == NULL || !spotnik_id_equal(link->peer.id, opening->shake.wire.peer.id))
+    if (link == NULL || !spotnik_id_equal(link->peer.id, pending->shake.wire.peer.id))
         return; /* we have given up that call */
-    if (spotnik_ear_open(links->loop, &link->ear, opening) != 0)
+    if (spotnik_control_rx_open(links->loop, &link->rx, pending) != 0)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     else
         up(links, link);
@@ -263,8 +264,8 @@ void spotnik_link_send(struct spotnik_links *links, const struct spotnik_member 
     struct spotnik_link *link = spotnik_link_find(links, peer->id);
     if (link == NULL)
         return;
-    spotnik_voice_say(&link->voice, message, queue_max(links));
-    if (link->voice.clogged || link->voice.broken)
+    spotnik_control_tx_say(&link->tx, message, queue_max(links));
+    if (link->tx.clogged || link->tx.broken)
         spotnik_loop_kick(links->loop); /* the loop reports it: not while actions run */
 }
 
@@ -272,7 +273,7 @@ bool spotnik_link_question(struct spotnik_links *links, struct spotnik_id peer)
 {
     struct spotnik_link *link = spotnik_link_find(links, peer);
     if (link != NULL)
-        spotnik_voice_place(&link->voice);
+        spotnik_control_tx_place(&link->tx);
     return link != NULL;
 }
 
@@ -280,8 +281,8 @@ bool spotnik_link_is_heard(const struct spotnik_links *links, struct spotnik_id 
                            uint64_t limit_ns)
 {
     const struct spotnik_link *link = spotnik_link_find(links, peer);
-    return link != NULL && !link->voice.broken
-           && spotnik_voice_is_heard(&link->voice, spotnik_clock_ns(), limit_ns);
+    return link != NULL && !link->tx.broken
+           && spotnik_control_tx_is_heard(&link->tx, spotnik_clock_ns(), limit_ns);
 }
 
 /* ---- in ---- */
@@ -318,7 +319,7 @@ static void goodbye_take(struct spotnik_links *links, struct spotnik_link *link,
         return;
     }
     if (reason == SPOTNIK_GOODBYE_PROTOCOL || reason == SPOTNIK_GOODBYE_VERSION)
-        spotnik_link_shun(links, link->peer.id);
+        spotnik_link_back_off(links, link->peer.id);
     bool over = reason == SPOTNIK_GOODBYE_LEAVING || reason == SPOTNIK_GOODBYE_OVER;
     ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN,
           over && link->heard ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_NONE);
@@ -331,7 +332,7 @@ static bool control_take(struct spotnik_links *links, struct spotnik_link *link,
     struct spotnik_message message;
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_MESSAGE,
                                    .message = { link->peer, &message } };
-    if (link->state == SPOTNIK_LINK_CALLED && link->voice.socket.fd < 0)
+    if (link->state == SPOTNIK_LINK_CALLED && link->tx.socket.fd < 0)
         return false; /* it cannot have our answer */
     if (link->state == SPOTNIK_LINK_CALLED && !is_first_choice(links, link)) {
         retire(links, link, SPOTNIK_GOODBYE_DUPLICATE);
@@ -355,7 +356,7 @@ static bool frame_take(struct spotnik_links *links, struct spotnik_link *link,
     if (frame->kind == SPOTNIK_FRAME_CONTROL)
         return control_take(links, link, payload, frame->payload_bytes);
     if (frame->kind == SPOTNIK_FRAME_PLACES) {
-        spotnik_ear_place(&link->ear, payload);
+        spotnik_control_rx_place(&link->rx, payload);
         return true;
     }
     if (frame->kind != SPOTNIK_FRAME_GOODBYE || frame->payload_bytes != SPOTNIK_GOODBYE_BYTES
@@ -370,9 +371,9 @@ static void frames_take(struct spotnik_links *links, struct spotnik_link *link)
 {
     struct spotnik_frame frame;
     const uint8_t *payload = NULL;
-    while (link->ear.socket.fd >= 0) {
+    while (link->rx.socket.fd >= 0) {
         enum spotnik_hearing hearing =
-            spotnik_ear_next(&link->ear, links->limits, &frame, &payload);
+            spotnik_control_rx_next(&link->rx, links->limits, &frame, &payload);
         if (hearing == SPOTNIK_HEARING_NOTHING)
             return;
         if (hearing == SPOTNIK_HEARING_BROKEN || !frame_take(links, link, &frame, payload)) {
@@ -397,9 +398,9 @@ static uint64_t deaf_limit(const struct spotnik_links *links)
 static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link *link)
 {
     uint64_t limit_ns = deaf_limit(links), now_ns = spotnik_clock_ns();
-    return link->state == SPOTNIK_LINK_UP && !link->ear.socket.ending
+    return link->state == SPOTNIK_LINK_UP && !link->rx.socket.ending
            && link->peer.host != links->credentials->self.host /* no cable between us */
-           && !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns);
+           && !spotnik_control_tx_is_heard(&link->tx, now_ns, limit_ns);
 }
 
 /* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its
@@ -411,7 +412,7 @@ static enum spotnik_proof end_proof(const struct spotnik_links *links,
     uint64_t host = links->credentials->self.host;
     if (!link->heard)
         return SPOTNIK_PROOF_NONE;
-    if (!link->ear.direct)
+    if (!link->rx.direct)
         return SPOTNIK_PROOF_END;
     return link->peer.host == host && host != 0 ? SPOTNIK_PROOF_GONE : SPOTNIK_PROOF_LIKELY;
 }
@@ -420,10 +421,10 @@ static enum spotnik_proof end_proof(const struct spotnik_links *links,
 static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
 {
     size_t pass = 0;
-    if (link->ear.socket.fd >= 0 && link->ear.socket.readable && is_deaf(links, link))
+    if (link->rx.socket.fd >= 0 && link->rx.socket.readable && is_deaf(links, link))
         return false; /* looked at again one heartbeat later at the latest */
-    while (link->ear.socket.fd >= 0 && link->ear.socket.readable && pass < PASS_MAX) {
-        enum spotnik_hearing hearing = spotnik_ear_read(&link->ear, &pass);
+    while (link->rx.socket.fd >= 0 && link->rx.socket.readable && pass < PASS_MAX) {
+        enum spotnik_hearing hearing = spotnik_control_rx_read(&link->rx, &pass);
         if (hearing == SPOTNIK_HEARING_MORE)
             frames_take(links, link);
         else if (hearing == SPOTNIK_HEARING_END)
@@ -431,30 +432,30 @@ static bool hear_link(struct spotnik_links *links, struct spotnik_link *link)
         else if (hearing == SPOTNIK_HEARING_BROKEN)
             ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
     }
-    return link->ear.socket.fd >= 0 && link->ear.socket.readable;
+    return link->rx.socket.fd >= 0 && link->rx.socket.readable;
 }
 
-/* The peer does not read or take what we say. If it has ended, the ear tells, a little later at
- * most. */
-static void voice_watch(struct spotnik_links *links, struct spotnik_link *link)
+/* The peer does not read or take what we say. If it has ended, the rx connection tells, a little
+ * later at most. */
+static void tx_watch(struct spotnik_links *links, struct spotnik_link *link)
 {
-    spotnik_voice_look(&link->voice);
-    if (link->state == SPOTNIK_LINK_RETIRING || (!link->voice.broken && !link->voice.clogged))
+    spotnik_control_tx_look(&link->tx);
+    if (link->state == SPOTNIK_LINK_RETIRING || (!link->tx.broken && !link->tx.clogged))
         return;
-    if (link->state == SPOTNIK_LINK_UP && link->voice.broken && link->deadline_ns == SPOTNIK_NEVER)
+    if (link->state == SPOTNIK_LINK_UP && link->tx.broken && link->deadline_ns == SPOTNIK_NEVER)
         link->deadline_ns = spotnik_time_add(spotnik_clock_ns(), LAST_WORDS_NS);
-    else if (link->state != SPOTNIK_LINK_UP || link->voice.clogged)
+    else if (link->state != SPOTNIK_LINK_UP || link->tx.clogged)
         ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
 }
 
 /* Read all readable links. True: some has still more to give. New links are put at the front and
- * never missed, for they come in by the openings only. */
+ * never missed, for they come in by the pending connections only. */
 bool spotnik_links_read(struct spotnik_links *links)
 {
     bool more = false;
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
         more |= hear_link(links, link);
-        voice_watch(links, link);
+        tx_watch(links, link);
     }
     return more;
 }
@@ -466,11 +467,11 @@ void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
     uint64_t now_ns = spotnik_clock_ns(), limit_ns = links->limits->silence_floor_ns / 10 * 9;
     links->answers_late_ns = 0;
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
-        if (link->voice.longest_ns > links->answers_late_ns)
-            links->answers_late_ns = link->voice.longest_ns;
+        if (link->tx.longest_ns > links->answers_late_ns)
+            links->answers_late_ns = link->tx.longest_ns;
         if (link->state == SPOTNIK_LINK_UP && link->peer.host != links->credentials->self.host
             && spotnik_core_is_quiet(core, link->peer.id, now_ns)
-            && spotnik_voice_is_answered(&link->voice, limit_ns))
+            && spotnik_control_tx_is_answered(&link->tx, limit_ns))
             spotnik_loop_tell(links->loop, SPOTNIK_EVENT_KERNEL, &link->peer);
     }
 }
@@ -484,8 +485,8 @@ static void patience_look(struct spotnik_links *links, struct spotnik_link *link
             ended(links, link, SPOTNIK_GOODBYE_SHUTDOWN, SPOTNIK_PROOF_NONE);
         return;
     }
-    if (spotnik_voice_is_done(&link->voice) || now_ns >= link->deadline_ns)
-        spotnik_voice_close(links->loop, &link->voice);
+    if (spotnik_control_tx_is_done(&link->tx) || now_ns >= link->deadline_ns)
+        spotnik_control_tx_close(links->loop, &link->tx);
 }
 
 /* A firewall that forgets its connections swallows what they carry, and lets new ones pass. So
@@ -499,10 +500,10 @@ static void call_beside(struct spotnik_links *links, struct spotnik_link *link, 
         return;
     if (spotnik_id_compare(links->credentials->self.id, link->peer.id) > 0)
         limit_ns *= 2;
-    bool deaf = !spotnik_voice_is_heard(&link->voice, now_ns, limit_ns);
+    bool deaf = !spotnik_control_tx_is_heard(&link->tx, now_ns, limit_ns);
     link->beside_ns = spotnik_time_add(now_ns, deaf ? limit_ns : limit_ns / 8);
     if (deaf)
-        spotnik_opening_beside(links, &link->peer);
+        spotnik_pending_beside(links, &link->peer);
 }
 
 /* Write what is queued, and take away what has ended. */
@@ -511,25 +512,25 @@ void spotnik_links_flush(struct spotnik_links *links, uint64_t now_ns)
     struct spotnik_link **at = &links->first;
     while (*at != NULL) {
         struct spotnik_link *link = *at;
-        if (link->voice.socket.writable && !spotnik_voice_is_done(&link->voice))
-            spotnik_voice_flush(&link->voice);
+        if (link->tx.socket.writable && !spotnik_control_tx_is_done(&link->tx))
+            spotnik_control_tx_flush(&link->tx);
         patience_look(links, link, now_ns);
         call_beside(links, link, now_ns);
-        if (link->voice.socket.fd >= 0 || link->ear.socket.fd >= 0) {
+        if (link->tx.socket.fd >= 0 || link->rx.socket.fd >= 0) {
             at = &link->next;
             continue;
         }
         *at = link->next;
-        spotnik_voice_free(&link->voice);
-        spotnik_ear_free(&link->ear);
-        spotnik_loop_bury(links->loop, &link->voice.socket);
+        spotnik_control_tx_free(&link->tx);
+        spotnik_control_rx_free(&link->rx);
+        spotnik_loop_free_later(links->loop, &link->tx.socket);
     }
 }
 
 /* Its words are left in the socket, because it does not hear us. */
 static bool is_waiting(const struct spotnik_link *link)
 {
-    return link->state == SPOTNIK_LINK_UP && link->ear.socket.readable;
+    return link->state == SPOTNIK_LINK_UP && link->rx.socket.readable;
 }
 
 uint64_t spotnik_links_deadline(const struct spotnik_links *links)
@@ -553,8 +554,8 @@ void spotnik_links_close(struct spotnik_links *links)
 {
     for (struct spotnik_link *link = links->first; link != NULL; link = link->next) {
         link->state = SPOTNIK_LINK_RETIRING;
-        spotnik_ear_close(links->loop, &link->ear);
-        spotnik_voice_close(links->loop, &link->voice);
+        spotnik_control_rx_close(links->loop, &link->rx);
+        spotnik_control_tx_close(links->loop, &link->tx);
     }
     spotnik_links_flush(links, 0);
 }

@@ -48,11 +48,11 @@ void spotnik_links_free(struct spotnik_links *links)
 {
     if (links == NULL)
         return;
-    spotnik_openings_cancel(links);
-    spotnik_openings_run(links, 0); /* nothing is left but to be freed */
+    spotnik_pending_list_cancel(links);
+    spotnik_pending_list_run(links, 0); /* nothing is left but to be freed */
     spotnik_links_close(links);
-    for (uint32_t i = 0; i < links->knocks; i++)
-        close(links->knock[i].fd);
+    for (uint32_t i = 0; i < links->accepted_list; i++)
+        close(links->accepted[i].fd);
     if (links->listener.fd >= 0)
         close(links->listener.fd);
     free(links->storage_memory);

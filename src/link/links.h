@@ -17,14 +17,14 @@
 #include "wire/frame.h"
 
 struct spotnik_links;
-struct spotnik_opening; /* a connection whose handshake is done, offered to what it was made for */
+struct spotnik_pending; /* a connection whose handshake is done, offered to what it was made for */
 
 /* What the links ask of the floors above. */
 struct spotnik_links_hooks {
     void *context;
     /* A connection for data or shared memory is here. Its socket is closed unless it is taken.
      * `dialled`: by us. */
-    void (*adopt)(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose,
+    void (*adopt)(void *context, struct spotnik_pending *pending, enum spotnik_purpose purpose,
                   bool dialled);
     /* One that we dialled is not to be had. `name`: of the connection that it was to widen. */
     void (*failed)(void *context, enum spotnik_purpose purpose, const struct spotnik_member *peer,
@@ -39,8 +39,8 @@ struct spotnik_links_hooks {
     void (*answer)(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret);
     void (*dump)(void *context, char *ret_line, size_t size);
     /* Without the lock: serve a connection of STATE or EXCHANGE, whose socket is the callee's. */
-    void (*guest)(void *context, enum spotnik_purpose purpose, int fd,
-                  const struct spotnik_member *peer);
+    void (*service)(void *context, enum spotnik_purpose purpose, int fd,
+                    const struct spotnik_member *peer);
     /* Without the lock: the text for STATUS. */
     size_t (*status)(void *context, char *text, size_t size);
 };
@@ -54,48 +54,48 @@ int spotnik_links_new(struct spotnik_loop *loop, const struct spotnik_credential
 /* The progress thread is gone, or never was. Accepts NULL. */
 void spotnik_links_free(struct spotnik_links *links);
 
-/* ---- who knocks: door.c; for the progress thread ---- */
+/* ---- who dials us: acceptor.c; for the progress thread ---- */
 
 /* *port: 0 for any; filled in. */
-int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port);
-struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links);
-/* Both without the lock. collect: accept those that knock. */
-bool spotnik_door_is_due(const struct spotnik_links *links);
-void spotnik_door_collect(struct spotnik_links *links);
+int spotnik_acceptor_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port);
+struct spotnik_socket *spotnik_acceptor_socket(struct spotnik_links *links);
+/* Both without the lock. collect: accept those that dial us. */
+bool spotnik_acceptor_is_due(const struct spotnik_links *links);
+void spotnik_acceptor_collect(struct spotnik_links *links);
 /* Give them a place, or send them away. */
-void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *view);
+void spotnik_acceptor_open(struct spotnik_links *links, const struct spotnik_view *view);
 /* Both, for another listener. */
-void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view,
-                       struct spotnik_socket *listener);
+void spotnik_acceptor_turn(struct spotnik_links *links, const struct spotnik_view *view,
+                           struct spotnik_socket *listener);
 
-/* ---- connections before their handshake is done: opening.c ---- */
+/* ---- connections before their handshake is done: pending.c ---- */
 
-void spotnik_opening_dial(struct spotnik_links *links, const struct spotnik_member *peer,
+void spotnik_pending_dial(struct spotnik_links *links, const struct spotnik_member *peer,
                           enum spotnik_purpose purpose);
 /* One more connection beside `name`, which leads from us to `peer`. */
-void spotnik_opening_widen(struct spotnik_links *links, const struct spotnik_member *peer,
-                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-/* The kernel there has answered the dial of a lane; its process, not yet. */
-bool spotnik_opening_is_connected(const struct spotnik_links *links, struct spotnik_id peer);
-void spotnik_openings_run(struct spotnik_links *links, uint64_t now_ns);
-bool spotnik_openings_have_guests(const struct spotnik_links *links);
-void spotnik_openings_serve(struct spotnik_links *links); /* without the lock */
-void spotnik_openings_cancel(struct spotnik_links *links);
-uint64_t spotnik_openings_deadline(const struct spotnik_links *links);
-/* The number of refusals at our door, and the last one. */
-uint64_t spotnik_openings_refusals(const struct spotnik_links *links, char *text, size_t size);
+void spotnik_pending_add_connection(struct spotnik_links *links, const struct spotnik_member *peer,
+                                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+/* The kernel there has answered the dial of a channel; its process, not yet. */
+bool spotnik_pending_is_connected(const struct spotnik_links *links, struct spotnik_id peer);
+void spotnik_pending_list_run(struct spotnik_links *links, uint64_t now_ns);
+bool spotnik_pending_list_has_services(const struct spotnik_links *links);
+void spotnik_pending_list_serve(struct spotnik_links *links); /* without the lock */
+void spotnik_pending_list_cancel(struct spotnik_links *links);
+uint64_t spotnik_pending_list_deadline(const struct spotnik_links *links);
+/* The number of refusals at our acceptor, and the last one. */
+uint64_t spotnik_pending_list_refusals(const struct spotnik_links *links, char *text, size_t size);
 
-/* ---- for the new owner of a connection: opening.c ---- */
+/* ---- for the new owner of a connection: pending.c ---- */
 
 /* The socket, which is the caller's from now on. */
-int spotnik_opening_take(struct spotnik_links *links, struct spotnik_opening *opening);
+int spotnik_pending_take(struct spotnik_links *links, struct spotnik_pending *pending);
 /* The member at the other end. */
-const struct spotnik_member *spotnik_opening_peer(const struct spotnik_opening *opening);
+const struct spotnik_member *spotnik_pending_peer(const struct spotnik_pending *pending);
 /* The name of the connection, and of the one that it widens. */
-void spotnik_opening_name(const struct spotnik_opening *opening,
+void spotnik_pending_name(const struct spotnik_pending *pending,
                           uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_opening_widens(const struct spotnik_opening *opening,
-                            uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_pending_adds_connection(const struct spotnik_pending *pending,
+                                     uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* ---- control links: link.c ---- */
 

@@ -77,19 +77,19 @@ void spotnik_loop_kick(struct spotnik_loop *loop)
 }
 
 /* Freed when the progress thread next goes to sleep: until then a batch of events may name it. */
-void spotnik_loop_bury(struct spotnik_loop *loop, struct spotnik_socket *socket)
+void spotnik_loop_free_later(struct spotnik_loop *loop, struct spotnik_socket *socket)
 {
     SPOTNIK_ASSERT(socket->fd < 0);
-    socket->grave = loop->graves;
-    loop->graves = socket;
+    socket->grave = loop->deferred;
+    loop->deferred = socket;
 }
 
 /* The socket is the first member of what was allocated. */
-void spotnik_loop_graves_free(struct spotnik_loop *loop)
+void spotnik_loop_deferred_free(struct spotnik_loop *loop)
 {
-    while (loop->graves != NULL) {
-        struct spotnik_socket *socket = loop->graves;
-        loop->graves = socket->grave;
+    while (loop->deferred != NULL) {
+        struct spotnik_socket *socket = loop->deferred;
+        loop->deferred = socket->grave;
         free(socket);
     }
 }

@@ -20,9 +20,9 @@ struct spotnik_loop {
     struct spotnik_socket
         /* a set of its own for data connections, which lies in epoll_fd like a socket */
         data;
-    uint64_t wake_ns;              /* until when the progress thread sleeps; 0: it is awake */
-    bool kicked;                   /* the progress thread has been woken and has not looked yet */
-    struct spotnik_socket *graves; /* closed, but a batch of events may still name them */
+    uint64_t wake_ns;                /* until when the progress thread sleeps; 0: it is awake */
+    bool kicked;                     /* the progress thread has been woken and has not looked yet */
+    struct spotnik_socket *deferred; /* closed, but a batch of events may still name them */
     void (*drive)(void *context, struct spotnik_event *event); /* an event goes to the core */
     void *context;                                             /* of drive() */
 };
@@ -45,7 +45,7 @@ static inline void spotnik_loop_drive(struct spotnik_loop *loop, struct spotnik_
 void spotnik_loop_tell(struct spotnik_loop *loop, enum spotnik_event_kind kind,
                        const struct spotnik_member *peer);
 void spotnik_loop_kick(struct spotnik_loop *loop); /* the progress thread makes another pass */
-void spotnik_loop_bury(struct spotnik_loop *loop, struct spotnik_socket *socket);
-void spotnik_loop_graves_free(struct spotnik_loop *loop);
+void spotnik_loop_free_later(struct spotnik_loop *loop, struct spotnik_socket *socket);
+void spotnik_loop_deferred_free(struct spotnik_loop *loop);
 
 #endif

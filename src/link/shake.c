@@ -71,9 +71,9 @@ void spotnik_shake_init_back(struct spotnik_shake *shake,
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_BACK);
 }
 
-void spotnik_shake_init_widen(struct spotnik_shake *shake,
-                              const struct spotnik_credentials *credentials,
-                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+void spotnik_shake_init_add_connection(struct spotnik_shake *shake,
+                                       const struct spotnik_credentials *credentials,
+                                       const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
 }

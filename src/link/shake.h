@@ -49,9 +49,9 @@ void spotnik_shake_init_back(struct spotnik_shake *shake,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* Client of one that widens another one, of which it was the client, too. */
-void spotnik_shake_init_widen(struct spotnik_shake *shake,
-                              const struct spotnik_credentials *credentials,
-                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_shake_init_add_connection(struct spotnik_shake *shake,
+                                       const struct spotnik_credentials *credentials,
+                                       const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
 /* After success: the name of this connection; and, on the server of one that answers or widens
  * another, the name of that. */
@@ -62,8 +62,8 @@ void spotnik_shake_answers(const struct spotnik_shake *shake,
 
 /* Go on as far as the socket allows (non-blocking, or blocking with timeouts set). 0: proven both
  * ways, shake->wire.peer is the answering member. SPOTNIK_SHAKE_AGAIN: call again when the socket
- * is ready. Else the error: VERSION, JOB, KEY; ARGUMENT for strangers; PEERS when the connection
- * ended. We have told the peer why, as far as that needed no wait. */
+ * is ready. Else the error: VERSION, JOB, KEY; ARGUMENT for unauthenticated peers; PEERS when the
+ * connection ended. We have told the peer why, as far as that needed no wait. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
 
 #define SPOTNIK_SHAKE_TEXT 160

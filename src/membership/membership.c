@@ -94,8 +94,8 @@ bool membership_take(struct spotnik_core *core, const struct spotnik_event *even
     case SPOTNIK_EVENT_DEATH:
         on_death(core, &event->death);
         return true;
-    case SPOTNIK_EVENT_LANE_DOWN:
-        on_lane_down(core, &event->peer);
+    case SPOTNIK_EVENT_CHANNEL_DOWN:
+        on_channel_down(core, &event->peer);
         return true;
     case SPOTNIK_EVENT_PATH_DOWN:
         on_path_down(core, &event->peer);

@@ -221,7 +221,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_member *member);
 void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
-void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member);
+void on_channel_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* on_message.c */
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);

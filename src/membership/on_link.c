@@ -149,7 +149,7 @@ void on_death(struct spotnik_core *core, const struct spotnik_event_death *death
 
 /* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot:
  * the step is reduced again in a view of the same members. */
-void on_lane_down(struct spotnik_core *core, const struct spotnik_member *member)
+void on_channel_down(struct spotnik_core *core, const struct spotnik_member *member)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)
         return;

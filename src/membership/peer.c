@@ -156,7 +156,7 @@ static void forget_strangers(struct spotnik_core *core)
 
 /* To the ring successor; to the next host, where we hold the stream of ours; and in a small view to
  * all the others, for small buckets. */
-static void expect_lanes(struct spotnik_core *core)
+static void expect_channels(struct spotnik_core *core)
 {
     bool direct = spotnik_choice_members(core->limits.choice, 0) >= core->view.size;
     uint32_t size = core->view.size, last = direct ? size - 1 : 1;
@@ -167,7 +167,7 @@ static void expect_lanes(struct spotnik_core *core)
         if (ahead <= last || (flat_streams_to(core, rank)))
             queue_peer(core, SPOTNIK_ACTION_LINK_EXPECT, &core->view.entry[rank].member);
     }
-    flat_lanes_again(core);
+    flat_channels_again(core);
 }
 
 /* A new view: watch both ring neighbours, keep links to the next few successors, forget peers that
@@ -190,7 +190,7 @@ void peers_after_view(struct spotnik_core *core)
         if (we_dial(core, rank) || (stream && !near))
             peer_dial(core, peer);
     }
-    expect_lanes(core);
+    expect_channels(core);
 }
 
 /* A peer on our own host shares our processors: its silence mostly means that the host is busy,

@@ -192,10 +192,10 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
     uint64_t slowest_ns = 0;
     uint32_t connections = 0;
 
-    for (uint32_t i = 0; i < of->lane_count; i++) {
-        connections += of->lane[i].connections;
-        if (of->lane[i].round_trip_ns > slowest_ns)
-            slowest_ns = of->lane[i].round_trip_ns;
+    for (uint32_t i = 0; i < of->channel_count; i++) {
+        connections += of->channel[i].connections;
+        if (of->channel[i].round_trip_ns > slowest_ns)
+            slowest_ns = of->channel[i].round_trip_ns;
     }
     counter(text, "sent_bytes_total", of->status.bytes_sent, "Data sent to other members.");
     counter(text, "shared_bytes_total", of->troubles.bytes_shared,

@@ -61,12 +61,12 @@ static void add_pace(struct spotnik_text *text, const struct spotnik_pace *pace)
         pace->part_ns[SPOTNIK_PACE_COMMIT], pace->part_ns[SPOTNIK_PACE_APPLY], pace->reduce_bytes);
 }
 
-static void add_lane(struct spotnik_text *text, const struct spotnik_lane_status *lane)
+static void add_channel(struct spotnik_text *text, const struct spotnik_channel_status *channel)
 {
     add(text, "{\"member\":\"%016" PRIx64 "%016" PRIx64 "\",\"connections\":%" PRIu32,
-        lane->peer.high, lane->peer.low, lane->connections);
-    add(text, ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", lane->round_trip_ns / 1000);
-    add_string(text, lane->congestion);
+        channel->peer.high, channel->peer.low, channel->connections);
+    add(text, ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", channel->round_trip_ns / 1000);
+    add_string(text, channel->congestion);
     add(text, "}");
 }
 
@@ -160,9 +160,9 @@ static void add_members(struct spotnik_text *out, const struct spotnik_status_mo
         add_member(out, &more->member[i]);
     }
     add(out, "],\"lanes\":[");
-    for (uint32_t i = 0; i < more->lane_count; i++) {
+    for (uint32_t i = 0; i < more->channel_count; i++) {
         add(out, "%s", i ? "," : "");
-        add_lane(out, &more->lane[i]);
+        add_channel(out, &more->channel[i]);
     }
     add(out, "]");
 }

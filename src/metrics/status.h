@@ -42,8 +42,8 @@ struct spotnik_status_more {
     uint64_t view_epoch;                   /* of `member` */
     uint32_t member_count, members_needed; /* that are there, and that the next step waits for */
     const struct spotnik_member *member;
-    uint32_t lane_count; /* data connections that we send on */
-    const struct spotnik_lane_status *lane;
+    uint32_t channel_count; /* data connections that we send on */
+    const struct spotnik_channel_status *channel;
     uint32_t donor_sessions; /* joiners that copy from us */
     uint64_t donor_log_bytes, donor_dropped;
     uint64_t refusals;   /* strangers turned away at our door */

@@ -61,9 +61,9 @@ struct spotnik_watched {
     uint64_t lineages_told; /* how often another lineage of this job was met */
     char lineage[400];      /* and what came of it last */
     uint64_t view_epoch;
-    uint32_t member_count, lane_count, observed_count;
+    uint32_t member_count, channel_count, observed_count;
     struct spotnik_member member[SPOTNIK_WATCHED_MEMBERS];
-    struct spotnik_lane_status lane[SPOTNIK_WATCHED_LANES];
+    struct spotnik_channel_status channel[SPOTNIK_WATCHED_LANES];
     struct spotnik_observed_value observed[SPOTNIK_OBSERVED_MAX];
 };
 

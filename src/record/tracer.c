@@ -117,7 +117,7 @@ void spotnik_tracer_event(struct spotnik_tracer *trace, const struct spotnik_eve
         break;
     case SPOTNIK_EVENT_DEATH:
     case SPOTNIK_EVENT_LINK_DOWN:
-    case SPOTNIK_EVENT_LANE_DOWN:
+    case SPOTNIK_EVENT_CHANNEL_DOWN:
     case SPOTNIK_EVENT_PATH_DOWN:
         trouble(trace, event);
         break;

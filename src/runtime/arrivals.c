@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the links ask of the runtime (link/links.h): who takes a connection, and what our door
+/* What the links ask of the runtime (link/links.h): who takes a connection, and what our acceptor
  * answers. */
 #include <unistd.h>
 
 #include "runtime/inside.h"
 
-static void adopt(void *context, struct spotnik_opening *opening, enum spotnik_purpose purpose,
+static void adopt(void *context, struct spotnik_pending *pending, enum spotnik_purpose purpose,
                   bool dialled)
 {
-    spotnik_transport_adopt(((struct spotnik_runtime *)context)->transport, opening, purpose,
+    spotnik_transport_adopt(((struct spotnik_runtime *)context)->transport, pending, purpose,
                             dialled);
 }
 
@@ -55,8 +55,8 @@ static void dump(void *context, char *ret_line, size_t size)
                           ret_line, size);
 }
 
-static void guest(void *context, enum spotnik_purpose purpose, int fd,
-                  const struct spotnik_member *peer)
+static void service(void *context, enum spotnik_purpose purpose, int fd,
+                    const struct spotnik_member *peer)
 {
     const struct spotnik_runtime_hooks *hooks = &((struct spotnik_runtime *)context)->config.hooks;
     void (*take)(void *, int, const struct spotnik_member *) =
@@ -83,7 +83,7 @@ int spotnik_arrivals_new(struct spotnik_runtime *runtime)
                                                .differs = differs,
                                                .answer = answer,
                                                .dump = dump,
-                                               .guest = guest,
+                                               .service = service,
                                                .status = status };
     return spotnik_links_new(&runtime->loop, &runtime->config.credentials, &runtime->config.limits,
                              &hooks, &runtime->links);

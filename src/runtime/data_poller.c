@@ -90,15 +90,15 @@ void spotnik_data_poller_collect(struct spotnik_runtime *runtime)
 
 static void timer_set(struct spotnik_data_poller *data_poller, uint64_t ns)
 {
-    struct itimerspec grace = { .it_value.tv_nsec = (long)ns };
-    data_poller->armed = timerfd_settime(data_poller->timer.fd, 0, &grace, NULL) == 0;
+    struct itimerspec idle_delay = { .it_value.tv_nsec = (long)ns };
+    data_poller->armed = timerfd_settime(data_poller->timer.fd, 0, &idle_delay, NULL) == 0;
     if (!data_poller->armed)
         spotnik_descriptor_check(errno);
 }
 
 /* The timer is left alone when it runs: setting it anew in every step cost 2 to 6 us of 13 to
  * 29. */
-static void grace_begin(struct spotnik_runtime *runtime)
+static void idle_delay_begin(struct spotnik_runtime *runtime)
 {
     runtime->data_poller.left_ns = spotnik_clock_ns();
     if (!runtime->data_poller.armed)
@@ -117,7 +117,7 @@ void spotnik_data_poller_resume(struct spotnik_runtime *runtime)
     data_poller->apart =
         epoll_ctl(runtime->loop.epoll_fd, EPOLL_CTL_ADD, runtime->loop.data.fd, &event) != 0;
     if (data_poller->apart)
-        grace_begin(runtime); /* the kernel has no memory for it: again in a moment */
+        idle_delay_begin(runtime); /* the kernel has no memory for it: again in a moment */
 }
 
 void spotnik_data_poller_expired(struct spotnik_runtime *runtime)
@@ -181,7 +181,7 @@ void spotnik_data_poller_leave(struct spotnik_runtime *runtime)
         return;
     runtime->data_poller.caller = false;
     if (spotnik_transport_is_empty(runtime->transport))
-        grace_begin(runtime);
+        idle_delay_begin(runtime);
     else
         spotnik_data_poller_resume(runtime);
 }

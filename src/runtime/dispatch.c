@@ -121,7 +121,7 @@ static void step_committed(struct spotnik_runtime *runtime, uint64_t step)
 
 static void dial(struct spotnik_runtime *runtime, const struct spotnik_member *peer)
 {
-    spotnik_opening_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_pending_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
 }
 
 static void send(struct spotnik_runtime *runtime, const struct spotnik_action *action)

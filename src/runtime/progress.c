@@ -39,7 +39,7 @@ static void free_graves(struct spotnik_runtime *runtime)
 {
     if (runtime->data_poller.caller)
         return;
-    spotnik_loop_graves_free(&runtime->loop);
+    spotnik_loop_deferred_free(&runtime->loop);
 }
 
 /* Until something happens or `until_ns`. Gives up the lock meanwhile. */
@@ -54,7 +54,7 @@ static void rest(struct spotnik_runtime *runtime, uint64_t until_ns)
     free_graves(runtime);
     spotnik_runtime_watch_neighbours(runtime);
     runtime->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
-    struct spotnik_socket *listener = spotnik_door_socket(runtime->links);
+    struct spotnik_socket *listener = spotnik_acceptor_socket(runtime->links);
     spotnik_runtime_unlock(runtime);
     int count = epoll_pwait2(runtime->loop.epoll_fd, event, EVENTS, &wait, NULL);
     if (count < 0 && errno == ENOSYS)
@@ -64,8 +64,8 @@ static void rest(struct spotnik_runtime *runtime, uint64_t until_ns)
         spotnik_descriptor_check(errno);
     for (int i = 0; i < count; i++)
         listener->readable |= event[i].data.ptr == listener;
-    if (spotnik_door_is_due(runtime->links))
-        spotnik_door_collect(runtime->links);
+    if (spotnik_acceptor_is_due(runtime->links))
+        spotnik_acceptor_collect(runtime->links);
     spotnik_runtime_lock(runtime);
     runtime->loop.wake_ns = 0;
     runtime->loop.kicked = false;
@@ -78,12 +78,12 @@ static void hear(struct spotnik_runtime *runtime)
 {
     bool more = true;
     for (int i = 0; more && i < HEAR_MAX; i++) {
-        if (i == 0) { /* in turns: strangers come as fast as they are let in */
-            spotnik_door_open(runtime->links, spotnik_core_view(runtime->core));
+        if (i == 0) { /* in turns: unauthenticated peers come as fast as they are let in */
+            spotnik_acceptor_open(runtime->links, spotnik_core_view(runtime->core));
             spotnik_transport_accept(runtime->transport);
         }
         more = spotnik_links_read(runtime->links);
-        spotnik_openings_run(runtime->links, spotnik_clock_ns());
+        spotnik_pending_list_run(runtime->links, spotnik_clock_ns());
     }
 }
 
@@ -165,9 +165,9 @@ static bool pass(struct spotnik_runtime *runtime)
     uint64_t now_ns = spotnik_clock_ns();
     spotnik_transport_look(runtime->transport, now_ns);
     spotnik_links_flush(runtime->links, now_ns);
-    if (spotnik_openings_have_guests(runtime->links)) {
+    if (spotnik_pending_list_has_services(runtime->links)) {
         spotnik_runtime_unlock(runtime);
-        spotnik_openings_serve(runtime->links);
+        spotnik_pending_list_serve(runtime->links);
         spotnik_runtime_lock(runtime);
     }
     return more;
@@ -176,7 +176,7 @@ static bool pass(struct spotnik_runtime *runtime)
 static uint64_t due(const struct spotnik_runtime *runtime)
 {
     uint64_t due_ns = spotnik_time_min(spotnik_core_deadline(runtime->core),
-                                       spotnik_openings_deadline(runtime->links));
+                                       spotnik_pending_list_deadline(runtime->links));
     due_ns = spotnik_time_min(due_ns, spotnik_links_deadline(runtime->links));
     return spotnik_time_min(due_ns, spotnik_transport_deadline(runtime->transport));
 }
@@ -210,7 +210,7 @@ void *spotnik_progress_main(void *context)
         if (!runtime->stopping)
             rest(runtime, more ? 0 : due(runtime));
     }
-    spotnik_openings_cancel(runtime->links);
+    spotnik_pending_list_cancel(runtime->links);
     if (!runtime->abrupt)
         say_goodbye(runtime);
     spotnik_runtime_unlock(runtime);

@@ -105,7 +105,7 @@ static int sockets_open(struct spotnik_runtime *runtime)
             "bind to one address by which the others reach this host, not to all");
     int rc = spotnik_loop_open(&runtime->loop);
     if (rc == 0)
-        rc = spotnik_door_listen(runtime->links, self->address, &self->port);
+        rc = spotnik_acceptor_listen(runtime->links, self->address, &self->port);
     return rc != 0 ? rc : spotnik_data_poller_init(runtime);
 }
 
@@ -141,7 +141,7 @@ static void runtime_release(struct spotnik_runtime *runtime)
 {
     spotnik_transport_free(runtime->transport);
     spotnik_links_free(runtime->links);
-    spotnik_loop_graves_free(&runtime->loop);
+    spotnik_loop_deferred_free(&runtime->loop);
     spotnik_death_free(runtime->death);
     spotnik_data_poller_free(runtime);
     spotnik_loop_close(&runtime->loop);
@@ -163,10 +163,10 @@ static int transport_get(struct spotnik_runtime *runtime)
 {
     struct spotnik_runtime_config *own = &runtime->config;
     const struct spotnik_transport_hooks hooks = { .context = runtime, .act = act };
-    const char *lanes = own->lanes;
-    own->lanes = NULL;
+    const char *channels = own->channels;
+    own->channels = NULL;
     return spotnik_transport_new(&runtime->loop, &own->credentials, &own->limits, &runtime->stand,
-                                 &hooks, lanes, &runtime->transport);
+                                 &hooks, channels, &runtime->transport);
 }
 
 int spotnik_runtime_new(const struct spotnik_runtime_config *config,
@@ -245,7 +245,7 @@ bool spotnik_runtime_ledger(struct spotnik_runtime *runtime, uint64_t committed,
 /* Everything that belonged to the member we were. Its links say GOODBYE and end by themselves. */
 static void past_forget(struct spotnik_runtime *runtime)
 {
-    spotnik_openings_cancel(runtime->links);
+    spotnik_pending_list_cancel(runtime->links);
     spotnik_transport_forget(runtime->transport);
     runtime->stand.begun = runtime->handed_out = runtime->stand.sealed = false;
     runtime->excluded = runtime->left = runtime->stand.frozen = runtime->entering = false;
@@ -381,14 +381,14 @@ void spotnik_runtime_greet(struct spotnik_runtime *runtime, const struct spotnik
 {
     spotnik_runtime_lock(runtime);
     if (!runtime->stopping)
-        spotnik_opening_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
+        spotnik_pending_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
     spotnik_runtime_unlock(runtime);
 }
 
 uint64_t spotnik_runtime_refusals(struct spotnik_runtime *runtime, char *text, size_t size)
 {
     spotnik_runtime_lock(runtime);
-    uint64_t count = spotnik_openings_refusals(runtime->links, text, size);
+    uint64_t count = spotnik_pending_list_refusals(runtime->links, text, size);
     spotnik_runtime_unlock(runtime);
     return count;
 }
@@ -456,11 +456,11 @@ void spotnik_runtime_troubles(struct spotnik_runtime *runtime, struct spotnik_tr
     spotnik_runtime_unlock(runtime);
 }
 
-uint32_t spotnik_runtime_lanes(struct spotnik_runtime *runtime, struct spotnik_lane_status *ret,
-                               uint32_t max)
+uint32_t spotnik_runtime_channels(struct spotnik_runtime *runtime,
+                                  struct spotnik_channel_status *ret, uint32_t max)
 {
     spotnik_runtime_lock(runtime);
-    uint32_t count = spotnik_transport_lanes(runtime->transport, ret, max);
+    uint32_t count = spotnik_transport_channels(runtime->transport, ret, max);
     spotnik_runtime_unlock(runtime);
     return count;
 }

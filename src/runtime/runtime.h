@@ -74,9 +74,9 @@ struct spotnik_runtime_config {
     struct spotnik_runtime_hooks hooks;
     const char
         *transport; /* "auto" (also NULL), "shm", "tcp"; borrowed for spotnik_runtime_new() */
-    /* connections that carry data to one member: "1" to "8"; NULL: the default (transport/widen.c);
-     * borrowed as well */
-    const char *lanes;
+    /* connections that carry data to one member: "1" to "8"; NULL: the default
+     * (transport/add_connection.c); borrowed as well */
+    const char *channels;
     /* the folder for dumps of the flight recorder (recorder.h); "off": record nothing; NULL: dump
      * only on request; borrowed as well */
     const char *dumps;
@@ -199,8 +199,8 @@ uint32_t spotnik_runtime_callers(struct spotnik_runtime *runtime, struct spotnik
  * us if the job has gone on without us. */
 void spotnik_runtime_greet(struct spotnik_runtime *runtime, const struct spotnik_member *peer);
 
-/* [any] The last refusal at our door (wrong key, job, version), and the number of refusals: "" and
- * 0 if none. */
+/* [any] The last refusal at our acceptor (wrong key, job, version), and the number of refusals: ""
+ * and 0 if none. */
 uint64_t spotnik_runtime_refusals(struct spotnik_runtime *runtime, char *text, size_t size);
 
 /* [any] The last broken path between two members that live, as far as this one knows. "": none.
@@ -291,8 +291,8 @@ struct spotnik_troubles {
 void spotnik_runtime_troubles(struct spotnik_runtime *runtime, struct spotnik_troubles *ret);
 
 /* [any] Our data connections, by member; returns their number (at most max). */
-uint32_t spotnik_runtime_lanes(struct spotnik_runtime *runtime, struct spotnik_lane_status *ret,
-                               uint32_t max);
+uint32_t spotnik_runtime_channels(struct spotnik_runtime *runtime,
+                                  struct spotnik_channel_status *ret, uint32_t max);
 
 /* [any] Our identity: another member after spotnik_runtime_join(). */
 struct spotnik_id spotnik_runtime_id(struct spotnik_runtime *runtime);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a step: begin, add and start buckets, receive, commit. Sending is in stream.c. */
+/* The life of a step: begin, add and start buckets, receive, commit. Sending is in inbound.c. */
 #include "step/transaction.h"
 
 #include <string.h>

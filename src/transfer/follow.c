@@ -140,7 +140,7 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
     return true;
 }
 
-static bool is_hopeful(const struct spotnik_joiner *joiner, uint64_t lost_ns)
+static bool has_time_left(const struct spotnik_joiner *joiner, uint64_t lost_ns)
 {
     return !is_stopping(joiner) && spotnik_nearness_may_enter(joiner->replayed, joiner->stable)
            && spotnik_time_since(spotnik_clock_ns(), lost_ns) <= joiner->config.patience_ns;
@@ -158,7 +158,7 @@ static bool comes_in(struct spotnik_joiner *joiner)
     if (joiner->entered_by == 0)
         return false;
     while (!is_in(joiner)) {
-        if (!is_hopeful(joiner, lost_ns))
+        if (!has_time_left(joiner, lost_ns))
             return false;
         poll(NULL, 0, LOOK_MS);
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* struct spotnik_transport and the vocabulary of its files. Private to them.
  *
- *     lane.c     data that goes         stream.c   data that comes
- *     widen.c    more connections for it
- *     spare.c    lanes in reserve       lane_watch.c  whether what goes out on a lane arrives
+ *     channel.c     data that goes         inbound.c   data that comes
+ *     add_connection.c    more connections for it
+ *     standby.c    channels in reserve       channel_watch.c  whether what goes out on a channel
+ *                  arrives
  *     share.h    memory shared with members of this host
  *     bucket.c   memory and kernels     deliver.c  results that reach the caller, some before the
  *                commit (early.h)
@@ -19,7 +20,7 @@
 #include "wire/frame.h"
 
 #define SPOTNIK_LANE_FRAMES 8
-#define SPOTNIK_WIDTH_MAX 8 /* connections of a lane */
+#define SPOTNIK_WIDTH_MAX 8 /* connections of a channel */
 /* data connections of a view that we send on. To all others where those are few; else at most to
  * neighbours in rings and in the trees of members and of hosts */
 #define SPOTNIK_LANES 24
@@ -33,8 +34,8 @@ struct spotnik_outgoing {
     size_t sent; /* of prefix and payload together */
 };
 
-/* One connection of a lane. */
-struct spotnik_track {
+/* One connection of a channel. */
+struct spotnik_connection {
     struct spotnik_socket socket;
     bool up;
     uint32_t count;
@@ -43,22 +44,22 @@ struct spotnik_track {
 
 /* The way of data to one member: one connection, or several side by side that share what there is
  * to send, frame by frame. */
-struct spotnik_lane {
-    struct spotnik_track first;
-    struct spotnik_track *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
-    uint32_t more_up;           /* of those, number that are up */
-    bool wanted, opening;
+struct spotnik_channel {
+    struct spotnik_connection first;
+    struct spotnik_connection *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
+    uint32_t more_up;                /* of those, number that are up */
+    bool wanted, pending;
     bool expected;     /* by the present view */
     uint32_t widening; /* further ones being opened */
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn;              /* of the next frame */
     uint64_t redial_ns;                     /* NEVER: not due */
-    /* lane_watch.c: next look; since when it is not up; since when the link is asked, 0: it is
+    /* channel_watch.c: next look; since when it is not up; since when the link is asked, 0: it is
      * not */
     uint64_t look_ns, opening_ns, asked_ns;
     uint64_t broken_ns; /* when it was broken for bytes that were stuck; 0: never */
-    /* when to tell the core that the lane broke, unless its link tells of a death first */
+    /* when to tell the core that the channel broke, unless its link tells of a death first */
     uint64_t down_ns;
     uint32_t width; /* connections that it is to have */
     uint64_t sent;  /* bytes, since it is up */
@@ -66,10 +67,10 @@ struct spotnik_lane {
 
 #define SPOTNIK_SPARES 3
 
-/* A data connection in reserve (spare.c). */
-struct spotnik_spare {
+/* A data connection in reserve (standby.c). */
+struct spotnik_standby {
     struct spotnik_socket socket;
-    bool up, opening;
+    bool up, pending;
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
 };
@@ -78,7 +79,7 @@ _Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX
                    && SPOTNIK_LANES >= 2 + 2 * (1 + SPOTNIK_TREE_FAN_MAX),
                "room for every lane");
 
-enum spotnik_stream_state {
+enum spotnik_inbound_state {
     SPOTNIK_STREAM_PREFIX,
     /* a frame before its turn: its payload comes into the scratch meanwhile */
     SPOTNIK_STREAM_AHEAD,
@@ -86,14 +87,14 @@ enum spotnik_stream_state {
     SPOTNIK_STREAM_BODY,
 };
 
-/* Data from one member: one connection of its lane. */
-struct spotnik_stream {
+/* Data from one member: one connection of its channel. */
+struct spotnik_inbound {
     struct spotnik_socket socket;
-    struct spotnik_stream *next;
-    enum spotnik_stream_state state;
+    struct spotnik_inbound *next;
+    enum spotnik_inbound_state state;
     struct spotnik_member peer;
-    /* the first connection of the lane, which may be this one, and closes with all others */
-    struct spotnik_stream *head;
+    /* the first connection of the channel, which may be this one, and closes with all others */
+    struct spotnik_inbound *head;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];    /* head: of the connection; */
     uint32_t width;                            /* how many there are, */
     uint64_t epoch, turn;                      /* and which frame is next on whichever of them */
@@ -139,12 +140,12 @@ struct spotnik_transport {
     struct spotnik_recorder *recorder; /* NULL: none is kept */
     bool far; /* what we add to comes from another host: there is time to copy meanwhile */
     struct spotnik_transport_counts counts;
-    struct spotnik_stream *streams;
-    struct spotnik_lane lane[SPOTNIK_LANES];
-    uint32_t lane_count; /* one past the last that was ever used */
-    uint32_t width;      /* connections of each lane; 0: the default */
-    struct spotnik_spare spare[SPOTNIK_SPARES];
-    uint64_t spares_epoch; /* of the view they are for */
+    struct spotnik_inbound *inbounds;
+    struct spotnik_channel channel[SPOTNIK_LANES];
+    uint32_t channel_count; /* one past the last that was ever used */
+    uint32_t width;         /* connections of each channel; 0: the default */
+    struct spotnik_standby standby[SPOTNIK_SPARES];
+    uint64_t standby_epoch; /* of the view they are for */
     struct spotnik_bucket_memory bucket[SPOTNIK_BUCKET_SLOTS];
     uint32_t bucket_count;       /* one past the last that was ever used */
     uint8_t *sink;               /* one chunk, for data to drop */
@@ -158,52 +159,59 @@ struct spotnik_transport {
     } *owned; /* what the caller has from us */
 };
 
-/* lane.c */
-void spotnik_lane_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening);
-void spotnik_lane_failed(struct spotnik_transport *transport, const struct spotnik_member *peer);
-bool spotnik_lane_leads_to(struct spotnik_transport *transport, struct spotnik_id peer);
-void spotnik_lanes_init(struct spotnik_transport *transport);
-void spotnik_lanes_doubt(struct spotnik_transport *transport);
-void spotnik_lanes_cut(struct spotnik_transport *transport);
-void spotnik_lanes_close(struct spotnik_transport *transport);
-void spotnik_lanes_free(struct spotnik_transport *transport);
-bool spotnik_lanes_are_up(const struct spotnik_transport *transport);
-void spotnik_lanes_look(struct spotnik_transport *transport, uint64_t now_ns);
-struct spotnik_lane *spotnik_lane_find(struct spotnik_transport *transport, struct spotnik_id peer);
-static inline struct spotnik_track *spotnik_lane_track(struct spotnik_lane *lane, uint32_t i)
+/* channel.c */
+void spotnik_channel_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending);
+void spotnik_channel_failed(struct spotnik_transport *transport, const struct spotnik_member *peer);
+bool spotnik_channel_leads_to(struct spotnik_transport *transport, struct spotnik_id peer);
+void spotnik_channels_init(struct spotnik_transport *transport);
+void spotnik_channels_doubt(struct spotnik_transport *transport);
+void spotnik_channels_cut(struct spotnik_transport *transport);
+void spotnik_channels_close(struct spotnik_transport *transport);
+void spotnik_channels_free(struct spotnik_transport *transport);
+bool spotnik_channels_are_up(const struct spotnik_transport *transport);
+void spotnik_channels_look(struct spotnik_transport *transport, uint64_t now_ns);
+struct spotnik_channel *spotnik_channel_find(struct spotnik_transport *transport,
+                                             struct spotnik_id peer);
+static inline struct spotnik_connection *spotnik_channel_connection(struct spotnik_channel *channel,
+                                                                    uint32_t i)
 {
-    return i == 0 ? &lane->first : &lane->more[i - 1];
+    return i == 0 ? &channel->first : &channel->more[i - 1];
 }
-bool spotnik_lanes_want_a_look(const struct spotnik_transport *transport);
-uint64_t spotnik_lanes_deadline(const struct spotnik_transport *transport);
+bool spotnik_channels_want_a_look(const struct spotnik_transport *transport);
+uint64_t spotnik_channels_deadline(const struct spotnik_transport *transport);
 
-/* widen.c */
-int spotnik_widen_parse(const char *text, uint32_t *ret_width);
+/* add_connection.c */
+int spotnik_add_connection_parse(const char *text, uint32_t *ret_width);
 /* its first connection is up */
-void spotnik_widen_begin(struct spotnik_transport *transport, struct spotnik_lane *lane);
+void spotnik_add_connection_begin(struct spotnik_transport *transport,
+                                  struct spotnik_channel *channel);
 /* and is not any more */
-void spotnik_widen_end(struct spotnik_transport *transport, struct spotnik_lane *lane);
-void spotnik_widen_look(struct spotnik_transport *transport, struct spotnik_lane *lane);
-void spotnik_widen_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening);
-void spotnik_widen_failed(struct spotnik_transport *transport, const struct spotnik_member *peer,
-                          const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_add_connection_end(struct spotnik_transport *transport,
+                                struct spotnik_channel *channel);
+void spotnik_add_connection_look(struct spotnik_transport *transport,
+                                 struct spotnik_channel *channel);
+void spotnik_add_connection_adopt(struct spotnik_transport *transport,
+                                  struct spotnik_pending *pending);
+void spotnik_add_connection_failed(struct spotnik_transport *transport,
+                                   const struct spotnik_member *peer,
+                                   const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* spare.c: take returns -1 when there is none; adopt is false when the connection is not wanted and
- * still the caller's */
-int spotnik_spare_take(struct spotnik_transport *transport, struct spotnik_id peer,
-                       uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
-bool spotnik_spare_cede(struct spotnik_transport *transport, struct spotnik_id peer);
-bool spotnik_spare_adopt(struct spotnik_transport *transport, int fd, struct spotnik_id peer,
-                         const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
-void spotnik_spare_failed(struct spotnik_transport *transport, struct spotnik_id peer);
-void spotnik_spares_look(struct spotnik_transport *transport);
-void spotnik_spares_close(struct spotnik_transport *transport);
+/* standby.c: take returns -1 when there is none; adopt is false when the connection is not wanted
+ * and still the caller's */
+int spotnik_standby_take(struct spotnik_transport *transport, struct spotnik_id peer,
+                         uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+bool spotnik_standby_cede(struct spotnik_transport *transport, struct spotnik_id peer);
+bool spotnik_standby_adopt(struct spotnik_transport *transport, int fd, struct spotnik_id peer,
+                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+void spotnik_standby_failed(struct spotnik_transport *transport, struct spotnik_id peer);
+void spotnik_standby_look(struct spotnik_transport *transport);
+void spotnik_standby_close(struct spotnik_transport *transport);
 
-/* stream.c */
-void spotnik_stream_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening);
-void spotnik_stream_widen(struct spotnik_transport *transport, struct spotnik_opening *opening);
-void spotnik_streams_cut(struct spotnik_transport *transport);
-void spotnik_streams_close(struct spotnik_transport *transport);
+/* inbound.c */
+void spotnik_inbound_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending);
+void spotnik_inbound_widen(struct spotnik_transport *transport, struct spotnik_pending *pending);
+void spotnik_inbound_cut(struct spotnik_transport *transport);
+void spotnik_inbound_close(struct spotnik_transport *transport);
 
 /* bucket.c */
 int spotnik_bucket_prepare(struct spotnik_bucket_memory *bucket,
@@ -233,9 +241,9 @@ void spotnik_deliver_final(struct spotnik_transport *transport,
                            const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement);
 
-/* lane_watch.c: true, its connections have to be made anew */
-bool spotnik_lane_watch(struct spotnik_transport *transport, struct spotnik_lane *lane,
-                        uint64_t now_ns);
+/* channel_watch.c: true, its connections have to be made anew */
+bool spotnik_channel_watch(struct spotnik_transport *transport, struct spotnik_channel *channel,
+                           uint64_t now_ns);
 
 /* owned.c: what the caller has from us */
 void spotnik_owned_release(struct spotnik_transport *transport);

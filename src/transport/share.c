@@ -33,7 +33,7 @@ static const struct spotnik_flat_limits limits = {
     .stream_bytes = 32 * 1024 * 1024,
 };
 
-/* ---- the door ---- */
+/* ---- the acceptor ---- */
 
 /* In the abstract namespace, which lives as long as its socket. */
 static socklen_t name_of(const struct spotnik_transport *transport, struct spotnik_id id,
@@ -76,8 +76,8 @@ void spotnik_transport_accept(struct spotnik_transport *transport)
 {
     if (transport->share == NULL || !transport->share->listener.readable)
         return;
-    spotnik_door_turn(transport->links, spotnik_core_view(transport->core),
-                      &transport->share->listener);
+    spotnik_acceptor_turn(transport->links, spotnik_core_view(transport->core),
+                          &transport->share->listener);
 }
 
 int spotnik_transport_connect(const struct spotnik_transport *transport,
@@ -177,10 +177,10 @@ static void part(struct spotnik_transport *transport, struct spotnik_sharer *sha
     tell(transport, sharer, false);
 }
 
-void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening)
+void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending)
 {
     struct spotnik_share *share = transport->share;
-    int fd = spotnik_opening_take(transport->links, opening), domain = 0;
+    int fd = spotnik_pending_take(transport->links, pending), domain = 0;
     socklen_t size = sizeof domain;
     struct spotnik_sharer *sharer = calloc(1, sizeof *sharer);
     if (share == NULL || sharer == NULL
@@ -192,7 +192,7 @@ void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_ope
         close(fd);
         return;
     }
-    sharer->peer = *spotnik_opening_peer(opening);
+    sharer->peer = *spotnik_pending_peer(pending);
     sharer->socket.readable = true;
     struct spotnik_sharer *before = spotnik_share_find(share, sharer->peer.id);
     if (before != NULL)
@@ -286,7 +286,7 @@ void spotnik_transport_prune(struct spotnik_transport *transport)
         windows_forget(transport->share); /* another segment may come to lie where this one was */
         spotnik_segment_unmap(sharer->board);
         sharer->board = NULL;
-        spotnik_loop_bury(transport->loop, &sharer->socket);
+        spotnik_loop_free_later(transport->loop, &sharer->socket);
     }
 }
 
@@ -320,8 +320,8 @@ void spotnik_share_cut(struct spotnik_transport *transport)
 
 /* ---- missing members ---- */
 
-/* The one with the larger id dials. Strangers to this host, and members that are shut off from it,
- * are asked ever more seldom. */
+/* The one with the larger id dials. Unauthenticated peers to this host, and members that are shut
+ * off from it, are asked ever more seldom. */
 static bool dial_missing(struct spotnik_transport *transport)
 {
     const struct spotnik_view *view = spotnik_core_view(transport->core);
@@ -335,7 +335,7 @@ static bool dial_missing(struct spotnik_transport *transport)
             || spotnik_share_find(transport->share, peer->id) != NULL)
             continue;
         missing = true;
-        spotnik_opening_dial(transport->links, peer, SPOTNIK_PURPOSE_SHARE);
+        spotnik_pending_dial(transport->links, peer, SPOTNIK_PURPOSE_SHARE);
     }
     return missing;
 }

@@ -88,7 +88,7 @@ static inline void spotnik_share_ring(struct spotnik_share *share)
 int spotnik_share_new(struct spotnik_transport *transport, const char *transport_name);
 void spotnik_share_free(struct spotnik_transport *transport);
 void spotnik_share_cut(struct spotnik_transport *transport);
-void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening);
+void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending);
 void spotnik_share_read(struct spotnik_transport *transport);
 void spotnik_share_look(struct spotnik_transport *transport, uint64_t now_ns);
 uint64_t spotnik_share_deadline(const struct spotnik_transport *transport);

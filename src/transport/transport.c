@@ -16,7 +16,7 @@
 
 int spotnik_transport_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                           const struct spotnik_limits *limits, struct spotnik_stand *stand,
-                          const struct spotnik_transport_hooks *hooks, const char *lanes,
+                          const struct spotnik_transport_hooks *hooks, const char *channels,
                           struct spotnik_transport **ret)
 {
     struct spotnik_transport *transport = calloc(1, sizeof *transport);
@@ -29,8 +29,8 @@ int spotnik_transport_new(struct spotnik_loop *loop, const struct spotnik_creden
     transport->limits = limits;
     transport->stand = stand;
     transport->hooks = *hooks;
-    spotnik_lanes_init(transport);
-    int rc = spotnik_widen_parse(lanes, &transport->width);
+    spotnik_channels_init(transport);
+    int rc = spotnik_add_connection_parse(channels, &transport->width);
     if (rc != 0)
         spotnik_transport_free(transport);
     else
@@ -54,9 +54,9 @@ void spotnik_transport_core_set(struct spotnik_transport *transport, struct spot
 
 void spotnik_transport_forget(struct spotnik_transport *transport)
 {
-    spotnik_lanes_close(transport);
-    spotnik_spares_close(transport);
-    spotnik_streams_close(transport);
+    spotnik_channels_close(transport);
+    spotnik_standby_close(transport);
+    spotnik_inbound_close(transport);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         transport->bucket[i].step[0] = transport->bucket[i].step[1] = 0;
 }
@@ -65,9 +65,9 @@ void spotnik_transport_free(struct spotnik_transport *transport)
 {
     if (transport == NULL)
         return;
-    spotnik_lanes_free(transport);
-    spotnik_spares_close(transport);
-    spotnik_streams_close(transport);
+    spotnik_channels_free(transport);
+    spotnik_standby_close(transport);
+    spotnik_inbound_close(transport);
     spotnik_owned_release(transport);
     spotnik_share_free(transport);
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
@@ -80,13 +80,13 @@ void spotnik_transport_free(struct spotnik_transport *transport)
 
 void spotnik_transport_cut(struct spotnik_transport *transport)
 {
-    spotnik_lanes_cut(transport);
-    spotnik_streams_cut(transport);
+    spotnik_channels_cut(transport);
+    spotnik_inbound_cut(transport);
     spotnik_share_cut(transport);
     spotnik_transport_undo(transport);
 }
 
-/* Does the stream that we add to come over a wire? */
+/* Does the inbound channel that we add to come over a wire? */
 static bool is_far(const struct spotnik_transport *transport, const struct spotnik_view *view)
 {
     const struct spotnik_member *self = &transport->credentials->self;
@@ -100,26 +100,26 @@ static bool is_far(const struct spotnik_transport *transport, const struct spotn
 
 void spotnik_transport_view(struct spotnik_transport *transport)
 {
-    spotnik_lanes_doubt(transport);
+    spotnik_channels_doubt(transport);
     spotnik_share_view(transport);
     transport->far = is_far(transport, spotnik_core_view(transport->core));
 }
 
 /* ---- connections ---- */
 
-void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening,
+void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending,
                              enum spotnik_purpose purpose, bool dialled)
 {
     if (purpose == SPOTNIK_PURPOSE_SHARE)
-        spotnik_share_adopt(transport, opening);
+        spotnik_share_adopt(transport, pending);
     else if (purpose == SPOTNIK_PURPOSE_DATA && dialled)
-        spotnik_lane_adopt(transport, opening);
+        spotnik_channel_adopt(transport, pending);
     else if (purpose == SPOTNIK_PURPOSE_DATA)
-        spotnik_stream_adopt(transport, opening);
+        spotnik_inbound_adopt(transport, pending);
     else if (dialled)
-        spotnik_widen_adopt(transport, opening);
+        spotnik_add_connection_adopt(transport, pending);
     else
-        spotnik_stream_widen(transport, opening);
+        spotnik_inbound_widen(transport, pending);
 }
 
 /* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
@@ -128,9 +128,9 @@ void spotnik_transport_failed(struct spotnik_transport *transport, enum spotnik_
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     if (purpose == SPOTNIK_PURPOSE_DATA)
-        spotnik_lane_failed(transport, peer);
+        spotnik_channel_failed(transport, peer);
     else if (purpose == SPOTNIK_PURPOSE_WIDEN)
-        spotnik_widen_failed(transport, peer, name);
+        spotnik_add_connection_failed(transport, peer, name);
 }
 
 bool spotnik_transport_is_sharing(const struct spotnik_transport *transport)
@@ -142,7 +142,7 @@ bool spotnik_transport_is_sharing(const struct spotnik_transport *transport)
 
 bool spotnik_transport_wants_a_look(const struct spotnik_transport *transport)
 {
-    return spotnik_lanes_want_a_look(transport);
+    return spotnik_channels_want_a_look(transport);
 }
 
 void spotnik_transport_move(struct spotnik_transport *transport)
@@ -158,14 +158,15 @@ void spotnik_transport_move(struct spotnik_transport *transport)
 
 void spotnik_transport_look(struct spotnik_transport *transport, uint64_t now_ns)
 {
-    spotnik_lanes_look(transport, now_ns);
+    spotnik_channels_look(transport, now_ns);
     spotnik_share_read(transport);
     spotnik_share_look(transport, now_ns);
 }
 
 uint64_t spotnik_transport_deadline(const struct spotnik_transport *transport)
 {
-    return spotnik_time_min(spotnik_share_deadline(transport), spotnik_lanes_deadline(transport));
+    return spotnik_time_min(spotnik_share_deadline(transport),
+                            spotnik_channels_deadline(transport));
 }
 
 /* ---- shared memory ---- */

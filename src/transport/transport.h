@@ -44,7 +44,7 @@ struct spotnik_bucket_result {
 };
 
 /* The data connections to one member. */
-struct spotnik_lane_status {
+struct spotnik_channel_status {
     struct spotnik_id peer;
     uint32_t connections;
     uint64_t round_trip_ns;
@@ -59,11 +59,11 @@ struct spotnik_transport_counts {
 
 /* ---- life: transport.c ---- */
 
-/* All but `hooks` stay the caller's. `lanes`: as the environment gives it (widen.c); borrowed for
- * the call. */
+/* All but `hooks` stay the caller's. `channels`: as the environment gives it (add_connection.c);
+ * borrowed for the call. */
 int spotnik_transport_new(struct spotnik_loop *loop, const struct spotnik_credentials *credentials,
                           const struct spotnik_limits *limits, struct spotnik_stand *stand,
-                          const struct spotnik_transport_hooks *hooks, const char *lanes,
+                          const struct spotnik_transport_hooks *hooks, const char *channels,
                           struct spotnik_transport **ret);
 /* With the loop open, and our name known. `transport`: "auto" (also NULL), "shm", "tcp". */
 int spotnik_transport_open(struct spotnik_transport *transport, struct spotnik_links *links,
@@ -80,7 +80,7 @@ void spotnik_transport_free(struct spotnik_transport *transport);
 /* ---- views: transport.c ---- */
 
 void spotnik_transport_expect(struct spotnik_transport *transport,
-                              const struct spotnik_member *peer); /* lane.c */
+                              const struct spotnik_member *peer); /* channel.c */
 /* Nothing of the running epoch is touched any more. */
 void spotnik_transport_cut(struct spotnik_transport *transport);
 /* There is a new view; it has been cut. */
@@ -88,7 +88,7 @@ void spotnik_transport_view(struct spotnik_transport *transport);
 
 /* ---- connections, for the links: transport.c ---- */
 
-void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik_opening *opening,
+void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending,
                              enum spotnik_purpose purpose, bool dialled);
 void spotnik_transport_failed(struct spotnik_transport *transport, enum spotnik_purpose purpose,
                               const struct spotnik_member *peer,
@@ -98,7 +98,7 @@ bool spotnik_transport_is_sharing(const struct spotnik_transport *transport);
 int spotnik_transport_connect(const struct spotnik_transport *transport,
                               const struct spotnik_member *peer, int *ret_fd);
 
-/* ---- data: stream.c, lane.c ---- */
+/* ---- data: inbound.c, channel.c ---- */
 
 /* About `bytes_max` of each connection. True: there is more. */
 bool spotnik_transport_read(struct spotnik_transport *transport, size_t bytes_max);
@@ -114,7 +114,7 @@ bool spotnik_transport_wants_a_look(const struct spotnik_transport *transport);
 
 /* ---- for the progress thread: transport.c ---- */
 
-/* Members of this host that knock (share.c). */
+/* Members of this host that dial us (share.c). */
 void spotnik_transport_accept(struct spotnik_transport *transport);
 void spotnik_transport_look(struct spotnik_transport *transport, uint64_t now_ns);
 uint64_t spotnik_transport_deadline(const struct spotnik_transport *transport);
@@ -187,8 +187,8 @@ bool spotnik_transport_sees(const struct spotnik_transport *transport, struct sp
 
 struct spotnik_transport_counts
 spotnik_transport_counts_get(const struct spotnik_transport *transport);
-/* Data connections, by member (widen.c). Returns their number, at most `max`. */
-uint32_t spotnik_transport_lanes(const struct spotnik_transport *transport,
-                                 struct spotnik_lane_status *ret, uint32_t max);
+/* Data connections, by member (add_connection.c). Returns their number, at most `max`. */
+uint32_t spotnik_transport_channels(const struct spotnik_transport *transport,
+                                    struct spotnik_channel_status *ret, uint32_t max);
 
 #endif

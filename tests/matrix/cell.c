@@ -76,7 +76,7 @@ int cell_world_print(const struct cell_world *world, char *text, size_t size)
         "%s,members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,rush=%u,"
         "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
         cell_way_name(world->way), world->members, world->hosts, world->fan, world->chunk_bytes,
-        world->lanes, world->losses, world->joins, world->steps, world->rush, world->lowest,
+        world->channels, world->losses, world->joins, world->steps, world->rush, world->lowest,
         world->borders, world->buckets, (unsigned long long)world->heavy_bytes, world->ordered,
         (unsigned long long)world->seed);
 }
@@ -90,7 +90,7 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
                "%31[^,],members=%u,hosts=%u,fan=%u,chunk=%u,lanes=%u,losses=%u,joins=%u,steps=%u,"
                "rush=%u,"
                "lowest=%u,borders=%u,buckets=%u,heavy=%llu,ordered=%d,seed=%llu",
-               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->lanes,
+               way, &ret->members, &ret->hosts, &ret->fan, &ret->chunk_bytes, &ret->channels,
                &ret->losses, &ret->joins, &ret->steps, &ret->rush, &ret->lowest, &ret->borders,
                &ret->buckets, &heavy, &ordered, &seed)
         != 16)
@@ -102,7 +102,7 @@ bool cell_world_parse(const char *text, struct cell_world *ret)
         if (strcmp(way, way_names[i]) == 0) {
             ret->way = (enum cell_way)i;
             return ret->members >= 1 && ret->members <= CELL_PLAYERS_MAX && ret->hosts >= 1
-                   && ret->hosts <= ret->members && ret->lanes <= 8 && ret->borders >= 1
+                   && ret->hosts <= ret->members && ret->channels <= 8 && ret->borders >= 1
                    && ret->lowest + ret->borders <= limits_count() && ret->rush >= 1
                    && ret->rush <= CELL_RUSH_MAX && ret->buckets <= CELL_BUCKETS_MAX
                    && ret->steps > 0 && ret->fan > 0 && ret->chunk_bytes > 0;
@@ -178,7 +178,7 @@ void cell_world_sample(uint64_t seed, uint32_t number, uint32_t members_max, str
     ret->hosts = hosts_of(ret->way, members, 2 + below(&state, 4));
     ret->fan = (uint32_t[]){ 8, 2, 3 }[below(&state, 3)];
     ret->chunk_bytes = chunks[below(&state, 4)];
-    ret->lanes = below(&state, 3) == 0 ? 2 + below(&state, 3) : 0;
+    ret->channels = below(&state, 3) == 0 ? 2 + below(&state, 3) : 0;
     bool churned = below(&state, 3) == 0;
     ret->losses = churned ? below(&state, 4) : 0;
     ret->joins = churned ? below(&state, 3) + (ret->losses == 0) : 0;
@@ -216,7 +216,7 @@ bool cell_world_of_all(uint64_t seed, uint32_t rounds, uint32_t number, struct c
     ret->hosts = hosts_of(ret->way, members, 2 + (members + churn + round) % 4);
     ret->fan = (uint32_t[]){ 8, 2, 3 }[(members + churn + round) % 3];
     ret->chunk_bytes = chunks[(members + churn + round) % 3];
-    ret->lanes = round == 1 ? 4 : 0;
+    ret->channels = round == 1 ? 4 : 0;
     ret->rush = 1 + (members + round) % CELL_RUSH_MAX;
     ret->losses = churn ? 3 : 0;
     ret->joins = churn ? 2 : 0;

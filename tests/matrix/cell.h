@@ -47,7 +47,7 @@ enum cell_death { DEATH_BEGUN, DEATH_STARTING, DEATH_STARTED, DEATH_COMMITTING, 
 struct cell_world {
     enum cell_way way;
     uint32_t members, hosts, fan, chunk_bytes;
-    uint32_t lanes;         /* connections for data to one member; 0: as many as pay */
+    uint32_t channels;      /* connections for data to one member; 0: as many as pay */
     uint32_t losses, joins; /* how many steps have one */
     uint32_t steps, buckets;
     uint32_t

@@ -62,9 +62,9 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
 {
     struct spotnik_job *job = calloc(1, sizeof *job);
     struct spotnik_runtime_config config = { .members_min = 1, .minority_wait_ns = SILENCE_NS };
-    char lanes[12];
+    char channels[12];
     pid_t pid = getpid();
-    snprintf(lanes, sizeof lanes, "%u", cell->lanes);
+    snprintf(channels, sizeof channels, "%u", cell->channels);
     if (job == NULL)
         return NULL;
     pthread_mutex_init(&job->rate.lock, NULL);
@@ -76,7 +76,7 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
     config.credentials.self.host = 1 + cell_host_of(cell, index);
     address_set(cell, index, &config.credentials.self);
     config.transport = cell_is_memory(cell->way) ? "auto" : "tcp";
-    config.lanes = cell->lanes > 0 ? lanes : NULL;
+    config.channels = cell->channels > 0 ? channels : NULL;
     config.hooks = (struct spotnik_runtime_hooks){ .context = job, .committed = on_committed };
     job->sealed = true; /* there is no state */
     if (spotnik_runtime_new(&config, &job->runtime) == 0)

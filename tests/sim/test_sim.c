@@ -91,7 +91,7 @@ TEST(planted_bugs_are_caught)
     assert_caught(SPOTNIK_BUG_POLICY_NOT_COPIED, 1, 20);
     assert_caught(SPOTNIK_BUG_POLICY_ALONE, 1, 20);
     assert_caught(SPOTNIK_BUG_HOLDER_ALONE, 1, 60);
-    assert_caught(SPOTNIK_BUG_JUDGE_ANY_LANE, 1, 60);
+    assert_caught(SPOTNIK_BUG_JUDGE_ANY_CHANNEL, 1, 60);
     assert_caught(SPOTNIK_BUG_SUM_EARLY, 1, 60);
     assert_caught(SPOTNIK_BUG_TREE_EARLY, 1, 20);
     assert_caught(SPOTNIK_BUG_SHOW_EARLY, 1, 60);

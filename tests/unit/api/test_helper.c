@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A shielded helper: signals of strangers do not end it, its parent's SIGTERM does what it did
- * before, and a program that it executes has the default actions. */
+/* A shielded helper: signals of unauthenticated peers do not end it, its parent's SIGTERM does what
+ * it did before, and a program that it executes has the default actions. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

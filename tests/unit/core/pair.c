@@ -59,15 +59,15 @@ static void put_frame(struct pair *pair, uint32_t from, uint32_t to,
     frame->header = *header;
     frame->count = count;
     memcpy(frame->payload, payload, count * sizeof *payload);
-    *pair->lane_end[from][to] = frame;
-    pair->lane_end[from][to] = &frame->next;
+    *pair->channel_end[from][to] = frame;
+    pair->channel_end[from][to] = &frame->next;
 }
 
 static void drop_frame(struct pair *pair, uint32_t from, uint32_t to)
 {
-    struct frame *frame = pair->lane[from][to];
-    if (!(pair->lane[from][to] = frame->next))
-        pair->lane_end[from][to] = &pair->lane[from][to];
+    struct frame *frame = pair->channel[from][to];
+    if (!(pair->channel[from][to] = frame->next))
+        pair->channel_end[from][to] = &pair->channel[from][to];
     free(frame);
 }
 
@@ -75,7 +75,7 @@ static void empty_queues(struct pair *pair, uint32_t from, uint32_t to)
 {
     for (struct item *item; (item = take_item(pair, from, to)); free(item))
         free(item->bytes);
-    while (pair->lane[from][to])
+    while (pair->channel[from][to])
         drop_frame(pair, from, to);
 }
 
@@ -158,7 +158,7 @@ void pair_open_warm(struct pair *pair, uint32_t count, uint32_t members_min, uin
     for (uint32_t i = 0; i < NODES_MAX; i++)
         for (uint32_t j = 0; j < NODES_MAX; j++) {
             pair->control_end[i][j] = &pair->control[i][j];
-            pair->lane_end[i][j] = &pair->lane[i][j];
+            pair->channel_end[i][j] = &pair->channel[i][j];
         }
     for (uint32_t i = 0; i < count; i++)
         pair_renew(pair, i, i + 1, members_min, samples, batch);
@@ -394,7 +394,7 @@ static void combine(struct node *node, const struct frame *frame, struct spotnik
 static bool receive_frame(struct pair *pair, uint32_t from, uint32_t to)
 {
     struct node *node = &pair->node[to];
-    struct frame *frame = pair->lane[from][to];
+    struct frame *frame = pair->channel[from][to];
 
     if (!frame || pair->cut[from][to])
         return false;

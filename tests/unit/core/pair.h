@@ -74,7 +74,7 @@ struct pair {
     struct node node[NODES_MAX];
     /* [from][to] */
     struct item *control[NODES_MAX][NODES_MAX], **control_end[NODES_MAX][NODES_MAX];
-    struct frame *lane[NODES_MAX][NODES_MAX], **lane_end[NODES_MAX][NODES_MAX];
+    struct frame *channel[NODES_MAX][NODES_MAX], **channel_end[NODES_MAX][NODES_MAX];
     bool cut[NODES_MAX][NODES_MAX];
     uint32_t sent[SPOTNIK_MESSAGE_KIND_COUNT];
     uint32_t donor[NODES_MAX]; /* of a joiner: index + 1 */

@@ -233,9 +233,9 @@ static void reports_of_the_dead(void)
             report[rank].evidence = SPOTNIK_EVIDENCE_TAINTED;
 }
 
-/* Claim: only members of the view bid and propose in it. A stranger's token changes nothing, nor
- * its proposal; not where the table of peers is full of strangers, and the next hop would take the
- * place of the very one that speaks. */
+/* Claim: only members of the view bid and propose in it. an unauthenticated peer's token changes
+ * nothing, nor its proposal; not where the table of peers is full of unauthenticated peers, and the
+ * next hop would take the place of the very one that speaks. */
 TEST_WITH(strangers_do_not_bid, assemble_apart, close_pair)
 {
     for (uint64_t i = 1; i < 3 * NODES_MAX + SPOTNIK_JOINERS_MAX; i++)

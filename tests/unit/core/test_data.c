@@ -99,7 +99,7 @@ TEST_WITH(done_too_late, NULL, close_pair)
     struct spotnik_chunk_header header = frame();
     assert_int_equal(place(0, header), SPOTNIK_VERDICT_TAKE);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHANNEL_DOWN,
                                        .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
     pair_event(&pair, 1,

@@ -367,14 +367,14 @@ TEST_WITH(messages, NULL, close_pair)
 
 /* Claim: a broken data connection between two that live makes a new view of the same members, and
  * the step is reduced again. */
-TEST_WITH(lane_down, NULL, close_pair)
+TEST_WITH(channel_down, NULL, close_pair)
 {
     assemble(3);
     uint64_t epoch = pair_status(&pair, 0).epoch;
     pair_goal(&pair, 1);
     turns(10);
     pair_event(&pair, 1,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHANNEL_DOWN,
                                        .peer = pair.node[2].member });
     pair_run(&pair, SPOTNIK_S);
     assert_survivors(1, 1);

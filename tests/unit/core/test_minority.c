@@ -440,7 +440,7 @@ TEST_WITH(certificate_waits_for_its_view, NULL, close_pair)
     assert_member(1, 1, 3);
 }
 
-/* The voice of node 0 ends at node 1, as if it had died. */
+/* The tx connection of node 0 ends at node 1, as if it had died. */
 static void end_heard(enum spotnik_proof proof)
 {
     pair.node[1].linked[0] = false;

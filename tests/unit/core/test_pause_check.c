@@ -223,7 +223,7 @@ TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
     pair_event(&pair, 0, pause);
     assert_int_equal(pair.sent[SPOTNIK_MESSAGE_PAUSE_ACK], 1);
     pair_event(&pair, 0,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHANNEL_DOWN,
                                        .peer = pair.node[1].member });
     assert_true(pair_status(&pair, 0).frozen);
     pair_event(&pair, 0, pause);
@@ -231,7 +231,7 @@ TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
 }
 
 /* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or
- * of a stranger. */
+ * of an unauthenticated peer. */
 TEST_WITH(old_answers_do_not_count, NULL, close_pair)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_ACK };

@@ -86,7 +86,7 @@ static void open_with(uint32_t tree_members)
     pair_goal(&pair, 1);
     pair_assemble(&pair);
     pair_event(&pair, 0,
-               (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+               (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHANNEL_DOWN,
                                        .peer = pair.node[1].member });
     pair_goal(&pair, 2);
     pair_run(&pair, SPOTNIK_S);
@@ -475,7 +475,7 @@ TEST(missed_members_are_looked_for)
     for (uint32_t silent = 0; silent <= 3; silent += 3) {
         open_with(3);
         pair_event(&pair, 0,
-                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_LANE_DOWN,
+                   (struct spotnik_event){ .kind = SPOTNIK_EVENT_CHANNEL_DOWN,
                                            .peer = pair.node[1].member });
         assert_int_equal(said.asks, 2);
         answer_from(1, silent);

@@ -161,7 +161,7 @@ TEST(one_that_was_parked_for_long_looks_first)
     spotnik_runtime_free(member.runtime, true);
 }
 
-/* ---- the door of the directory ---- */
+/* ---- the acceptor of the directory ---- */
 
 TEST_WITH(the_folder_option_is_checked, directory_make, directory_clear)
 {

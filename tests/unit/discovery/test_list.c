@@ -33,18 +33,18 @@ static bool carry(int from, int to)
     return got > 0 && send(to, bytes, (size_t)got, MSG_NOSIGNAL) == got;
 }
 
-static void forward(const struct forwarder *forwarder, int guest)
+static void forward(const struct forwarder *forwarder, int service)
 {
     struct sockaddr_in address = loopback(forwarder->to);
     int host = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool live = host >= 0 && connect(host, (struct sockaddr *)&address, sizeof address) == 0;
     while (live) {
-        struct pollfd ends[] = { { .fd = guest, .events = POLLIN },
+        struct pollfd ends[] = { { .fd = service, .events = POLLIN },
                                  { .fd = host, .events = POLLIN },
                                  { .fd = forwarder->stop[0], .events = POLLIN } };
         live = poll(ends, 3, -1) > 0 && ends[2].revents == 0
-               && (ends[0].revents == 0 || carry(guest, host))
-               && (ends[1].revents == 0 || carry(host, guest));
+               && (ends[0].revents == 0 || carry(service, host))
+               && (ends[1].revents == 0 || carry(host, service));
     }
     close(host);
 }
@@ -57,11 +57,11 @@ static void *forwarder_run(void *context)
                                  { .fd = forwarder->stop[0], .events = POLLIN } };
         if (poll(ends, 2, -1) < 0 || ends[1].revents != 0)
             return NULL;
-        int guest = accept(forwarder->listener, NULL, NULL);
-        if (guest < 0)
+        int service = accept(forwarder->listener, NULL, NULL);
+        if (service < 0)
             continue;
-        forward(forwarder, guest);
-        close(guest);
+        forward(forwarder, service);
+        close(service);
     }
 }
 

@@ -54,13 +54,13 @@ static struct spotnik_job_status status_of(struct spotnik_runtime *runtime)
 }
 
 /* Its death, as far as that can be heard, is to come as RST. */
-static void voices_reset(struct spotnik_runtime *runtime)
+static void tx_reset_all(struct spotnik_runtime *runtime)
 {
     struct linger option = { .l_onoff = 1, .l_linger = 0 };
     spotnik_runtime_lock(runtime);
     for (struct spotnik_link *link = runtime->links->first; link != NULL; link = link->next)
-        if (link->voice.socket.fd >= 0)
-            setsockopt(link->voice.socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
+        if (link->tx.socket.fd >= 0)
+            setsockopt(link->tx.socket.fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
     spotnik_runtime_unlock(runtime);
 }
 
@@ -79,7 +79,7 @@ static void child_main(int out)
         sched_yield();
     if (write(out, "2", 1) != 1 || read(out, &byte, 1) != 1)
         _exit(4);
-    voices_reset(runtime);
+    tx_reset_all(runtime);
     if (write(out, "r", 1) != 1)
         _exit(5);
     for (;;)
@@ -160,13 +160,13 @@ TEST(reset_proves_nothing)
     close(fd);
 }
 
-/* A TCP connection: one end in an opening, the other end is returned. */
-static int opening_start(struct spotnik_loop *loop, struct spotnik_opening *opening)
+/* A TCP connection: one end in a pending connection, the other end is returned. */
+static int pending_start(struct spotnik_loop *loop, struct spotnik_pending *pending)
 {
     uint8_t loopback[16];
     uint16_t port = 0, ignored;
     int listener, fd;
-    *opening = (struct spotnik_opening){ .socket.fd = -1 };
+    *pending = (struct spotnik_pending){ .socket.fd = -1 };
     spotnik_address_parse("127.0.0.1", loopback, &ignored);
     assert_int_equal(spotnik_socket_listen(loopback, &port, &listener), 0);
     assert_int_equal(spotnik_socket_connect(loopback, port, 0, &fd), 0);
@@ -175,21 +175,21 @@ static int opening_start(struct spotnik_loop *loop, struct spotnik_opening *open
     int other = accept(listener, NULL, NULL);
     close(listener);
     assert_true(other >= 0);
-    spotnik_shake_init_client(&opening->shake, &(struct spotnik_credentials){ 0 },
+    spotnik_shake_init_client(&pending->shake, &(struct spotnik_credentials){ 0 },
                               SPOTNIK_PURPOSE_CONTROL);
-    assert_int_equal(spotnik_socket_watch(&opening->socket, loop->epoll_fd, fd,
+    assert_int_equal(spotnik_socket_watch(&pending->socket, loop->epoll_fd, fd,
                                           SPOTNIK_SOCKET_OPENING),
                      0);
     return other;
 }
 
-/* A voice on one end of a connection; the other end is returned. */
-static int voice_start(struct spotnik_loop *loop, struct spotnik_voice *voice)
+/* A tx connection on one end of a connection; the other end is returned. */
+static int tx_start(struct spotnik_loop *loop, struct spotnik_control_tx *tx)
 {
-    struct spotnik_opening opening;
-    int other = opening_start(loop, &opening);
-    *voice = (struct spotnik_voice){ .socket.fd = -1 };
-    assert_int_equal(spotnik_voice_open(loop, voice, &opening), 0);
+    struct spotnik_pending pending;
+    int other = pending_start(loop, &pending);
+    *tx = (struct spotnik_control_tx){ .socket.fd = -1 };
+    assert_int_equal(spotnik_control_tx_open(loop, tx, &pending), 0);
     return other;
 }
 
@@ -206,52 +206,52 @@ static int end_of(int fd)
     return error;
 }
 
-static void say_until_full(struct spotnik_voice *voice)
+static void say_until_full(struct spotnik_control_tx *tx)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
-    while (voice->out_have == 0)
-        spotnik_voice_say(voice, &message, 1 << 20);
+    while (tx->out_have == 0)
+        spotnik_control_tx_say(tx, &message, 1 << 20);
 }
 
-/* Closed while the kernel would not take all of it, a voice ends with RST: FIN would say that this
- * was all. Once the peer has read and the rest is gone, it ends with FIN. After a frame that found
- * no room it ends with RST for ever. */
+/* Closed while the kernel would not take all of it, a tx connection ends with RST: FIN would say
+ * that this was all. Once the peer has read and the rest is gone, it ends with FIN. After a frame
+ * that found no room it ends with RST for ever. */
 TEST(unsent_words_forbid_a_clean_end)
 {
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    struct spotnik_voice voice;
+    struct spotnik_control_tx tx;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     static char bytes[65536];
 
-    int other = voice_start(&loop, &voice);
-    say_until_full(&voice);
-    spotnik_voice_close(&loop, &voice);
-    spotnik_voice_free(&voice);
+    int other = tx_start(&loop, &tx);
+    say_until_full(&tx);
+    spotnik_control_tx_close(&loop, &tx);
+    spotnik_control_tx_free(&tx);
     assert_int_equal(end_of(other), ECONNRESET);
 
-    other = voice_start(&loop, &voice);
-    say_until_full(&voice);
-    while (voice.out_have > 0) {
+    other = tx_start(&loop, &tx);
+    say_until_full(&tx);
+    while (tx.out_have > 0) {
         assert_true(recv(other, bytes, sizeof bytes, 0) > 0);
-        spotnik_voice_flush(&voice);
+        spotnik_control_tx_flush(&tx);
     }
-    spotnik_voice_close(&loop, &voice);
-    spotnik_voice_free(&voice);
+    spotnik_control_tx_close(&loop, &tx);
+    spotnik_control_tx_free(&tx);
     assert_int_equal(end_of(other), 0);
 
-    other = voice_start(&loop, &voice);
-    spotnik_voice_say(&voice, &message, 1);
-    assert_true(voice.clogged);
-    spotnik_voice_close(&loop, &voice);
-    spotnik_voice_free(&voice);
+    other = tx_start(&loop, &tx);
+    spotnik_control_tx_say(&tx, &message, 1);
+    assert_true(tx.clogged);
+    spotnik_control_tx_close(&loop, &tx);
+    spotnik_control_tx_free(&tx);
     assert_int_equal(end_of(other), ECONNRESET);
     close(loop.epoll_fd);
 }
 
-static void voice_end(struct spotnik_loop *loop, struct spotnik_voice *voice)
+static void tx_end(struct spotnik_loop *loop, struct spotnik_control_tx *tx)
 {
-    spotnik_voice_close(loop, voice);
-    spotnik_voice_free(voice);
+    spotnik_control_tx_close(loop, tx);
+    spotnik_control_tx_free(tx);
 }
 
 /* Whatever comes to this socket is lost before TCP sees it, and so never acknowledged. */
@@ -264,29 +264,29 @@ static void deafen(int fd, bool deaf)
                      0);
 }
 
-/* A voice whose words are not acknowledged for a while is not heard; as soon as they are, it is
- * again. To be quiet is no sign. */
+/* A tx connection whose words are not acknowledged for a while is not heard; as soon as they are,
+ * it is again. To be quiet is no sign. */
 TEST(unacknowledged_is_unheard)
 {
     struct spotnik_loop loop = { .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    struct spotnik_voice voice;
+    struct spotnik_control_tx tx;
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_HEARTBEAT, .epoch = 1 };
     const uint64_t limit_ns = 50 * SPOTNIK_MS;
 
-    int other = voice_start(&loop, &voice);
+    int other = tx_start(&loop, &tx);
     poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS));
-    assert_true(spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns));
+    assert_true(spotnik_control_tx_is_heard(&tx, spotnik_clock_ns(), limit_ns));
     deafen(other, true);
-    spotnik_voice_say(&voice, &message, 1 << 20);
+    spotnik_control_tx_say(&tx, &message, 1 << 20);
     uint64_t said_ns = spotnik_clock_ns();
-    while (spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+    while (spotnik_control_tx_is_heard(&tx, spotnik_clock_ns(), limit_ns))
         assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
     assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) >= limit_ns / 2);
     deafen(other, false); /* the next repetition arrives */
-    while (!spotnik_voice_is_heard(&voice, spotnik_clock_ns(), limit_ns))
+    while (!spotnik_control_tx_is_heard(&tx, spotnik_clock_ns(), limit_ns))
         assert_true(spotnik_time_since(spotnik_clock_ns(), said_ns) < PATIENCE_NS);
-    spotnik_voice_close(&loop, &voice);
-    spotnik_voice_free(&voice);
+    spotnik_control_tx_close(&loop, &tx);
+    spotnik_control_tx_free(&tx);
     close(other);
     close(loop.epoll_fd);
 }
@@ -299,7 +299,7 @@ TEST(a_question_takes_time)
     struct spotnik_links links = { .first = &link, .loop = &loop };
     const uint64_t limit_ns = 300 * SPOTNIK_MS;
 
-    int other = voice_start(&loop, &link.voice);
+    int other = tx_start(&loop, &link.tx);
     poll(NULL, 0, 2 * (int)(limit_ns / SPOTNIK_MS)); /* the time that a thread is late */
     deafen(other, true);
     uint64_t asked_ns = spotnik_clock_ns();
@@ -309,7 +309,7 @@ TEST(a_question_takes_time)
     while (spotnik_link_is_heard(&links, parent_id, limit_ns))
         assert_true(spotnik_time_since(spotnik_clock_ns(), asked_ns) < PATIENCE_NS);
     assert_false(spotnik_link_is_heard(&links, child_id, limit_ns)); /* there is none */
-    voice_end(&loop, &link.voice);
+    tx_end(&loop, &link.tx);
     close(other);
     close(loop.epoll_fd);
 }
@@ -335,7 +335,7 @@ static struct glance look(struct spotnik_runtime *runtime)
 static void call(struct spotnik_runtime *runtime, const struct spotnik_member *peer)
 {
     spotnik_runtime_lock(runtime);
-    spotnik_opening_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
+    spotnik_pending_dial(runtime->links, peer, SPOTNIK_PURPOSE_CONTROL);
     spotnik_runtime_unlock(runtime);
 }
 
@@ -381,8 +381,8 @@ static void forget(struct spotnik_runtime *runtime, struct spotnik_id peer)
 {
     spotnik_runtime_lock(runtime);
     for (struct spotnik_link *link = runtime->links->first; link != NULL; link = link->next) {
-        deafen(link->voice.socket.fd, true);
-        deafen(link->ear.socket.fd, true);
+        deafen(link->tx.socket.fd, true);
+        deafen(link->rx.socket.fd, true);
     }
     assert_true(spotnik_link_question(runtime->links, peer));
     spotnik_runtime_unlock(runtime);

@@ -128,7 +128,7 @@ TEST(wrong_version_is_named)
     pair_close(pair);
 }
 
-/* A stranger's bytes get no answer. */
+/* An unauthenticated peer's bytes get no answer. */
 TEST(garbage_is_met_with_silence)
 {
     int pair[2];

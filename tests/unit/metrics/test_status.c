@@ -39,13 +39,13 @@ static size_t write_text(char *text, size_t size)
                                                      .switched_step = 77,
                                                      .value = 0.25 };
 
-    static const struct spotnik_lane_status lane = { .peer = { .high = 1, .low = 2 },
-                                                     .connections = 3,
-                                                     .round_trip_ns = 10000000,
-                                                     .congestion = "cubic" };
+    static const struct spotnik_channel_status channel = { .peer = { .high = 1, .low = 2 },
+                                                           .connections = 3,
+                                                           .round_trip_ns = 10000000,
+                                                           .congestion = "cubic" };
 
-    more.lane = &lane;
-    more.lane_count = 1;
+    more.channel = &channel;
+    more.channel_count = 1;
     more.sync = &sync;
     more.pace.part_ns[SPOTNIK_PACE_COMMIT] = 77;
 
@@ -82,12 +82,12 @@ TEST(is_json)
                         "10.0.0.1");
     assert_string_equal(json_string_value(json_object_get(json_array_get(members, 1), "address")),
                         "::1");
-    json_t *lane = json_array_get(json_object_get(root, "lanes"), 0);
-    assert_string_equal(json_string_value(json_object_get(lane, "member")),
+    json_t *channel = json_array_get(json_object_get(root, "lanes"), 0);
+    assert_string_equal(json_string_value(json_object_get(channel, "member")),
                         "00000000000000010000000000000002");
-    assert_int_equal(json_integer_value(json_object_get(lane, "connections")), 3);
-    assert_int_equal(json_integer_value(json_object_get(lane, "round_trip_us")), 10000);
-    assert_string_equal(json_string_value(json_object_get(lane, "congestion")), "cubic");
+    assert_int_equal(json_integer_value(json_object_get(channel, "connections")), 3);
+    assert_int_equal(json_integer_value(json_object_get(channel, "round_trip_us")), 10000);
+    assert_string_equal(json_string_value(json_object_get(channel, "congestion")), "cubic");
     assert_int_equal(json_array_size(recoveries), 2);
     assert_int_equal(json_integer_value(json_object_get(json_array_get(recoveries, 1), "lost")), 2);
     json_decref(root);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member that is starved of processors answers nobody for a while, though its kernel does. That
- * is nobody's broken path: a lane to it takes longer to open, no view is made round it, and nobody
- * goes. Found by the matrix on a busy machine: a world there waits ten minutes for silence, yet its
- * member was gone after two seconds. */
+ * is nobody's broken path: a channel to it takes longer to open, no view is made round it, and
+ * nobody goes. Found by the matrix on a busy machine: a world there waits ten minutes for silence,
+ * yet its member was gone after two seconds. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 #include "runtime/inside.h"
 #include "tests.h"
 
-/* in a tree some have lanes to others than their neighbours: those are opened by the first
+/* in a tree some have channels to others than their neighbours: those are opened by the first
  * bucket */
 #define MEMBERS 6
 #define COUNT 16384
 #define STARVED 3
-#define STARVED_US 2500000 /* longer than a lane that is never answered is waited for */
+#define STARVED_US 2500000 /* longer than a channel that is never answered is waited for */
 
 static const struct spotnik_choice trees[] = {
     { SPOTNIK_CHOICE_ALL, 256 * 1024, SPOTNIK_SCHEDULE_TREE, false },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runtimes over loopback, several in one process: results are right, the loss of a member is
- * survived with the step it was lost in, leaving and joining work, strangers are kept out. */
+ * survived with the step it was lost in, leaving and joining work, unauthenticated peers are kept
+ * out. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -362,7 +363,8 @@ TEST(waiting_costs_no_processor)
     cluster_free(worker, 2);
 }
 
-/* Strangers get the right error and disturb nothing; the door remembers the last one. */
+/* Unauthenticated peers get the right error and disturb nothing; the acceptor remembers the last
+ * one. */
 TEST(strangers_are_refused)
 {
     struct worker worker[1] = { 0 };
@@ -439,7 +441,7 @@ TEST(nonsense_after_the_handshake)
     spotnik_runtime_free(runtime, true);
 }
 
-/* More silent connections than the door holds do not keep a member out. */
+/* More silent connections than the acceptor holds do not keep a member out. */
 TEST(half_open_connections_are_bounded)
 {
     struct worker worker[1] = { 0 };

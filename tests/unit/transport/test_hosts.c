@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runtimes that take themselves for members of several hosts: reduced on each in shared
  * memory, between them by one member of each; results are right, and the loss of the one that held
- * the stream, of another, and of a whole host is survived; also when results had been written over
- * inputs. */
+ * the inbound channel, of another, and of a whole host is survived; also when results had been
+ * written over inputs. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -189,7 +189,7 @@ static void gather_memory(const struct worker *worker)
                 sched_yield();
 }
 
-/* On hosts 1, 2, 1, 2, 1: the founder and the second hold the streams. */
+/* On hosts 1, 2, 1, 2, 1: the founder and the second hold the inbound channels. */
 static void start(struct worker *worker)
 {
     struct spotnik_runtime_config config;
@@ -283,7 +283,7 @@ static void lose(unsigned lost, unsigned also)
     end(worker);
 }
 
-/* Claim: the founder holds the stream of its host; so does the second. */
+/* Claim: the founder holds the inbound channel of its host; so does the second. */
 TEST(holder_is_lost)
 {
     lose(1u << 0, 0);
@@ -302,7 +302,7 @@ TEST(host_is_lost)
     lose(1u << 1 | 1u << 3, 0);
 }
 
-/* Claim: when the one that took the stream over is lost in its turn, the third has it. */
+/* Claim: when the one that took the inbound channel over is lost in its turn, the third has it. */
 TEST(holders_are_lost_in_turn)
 {
     lose(1u << 0 | 1u << 2, 1u << 2);

@@ -3,9 +3,9 @@
  * older one is on its way (Nagle), and a receiver that delays its acknowledgement by 40 ms:
  * together they stall small exchanges. First such a stall is made, with two plain sockets; a step
  * of small buckets must take a fraction of it. No limit in seconds: both are measured here, and
- * now. And no connection of ours may hold anything back: the lanes, which carry data one way only,
- * would not stall by that alone (the kernel acknowledges at once what is read on such a connection;
- * measured: 0.17 ms a step instead of 0.10), so it is counted. */
+ * now. And no connection of ours may hold anything back: the channels, which carry data one way
+ * only, would not stall by that alone (the kernel acknowledges at once what is read on such a
+ * connection; measured: 0.17 ms a step instead of 0.10), so it is counted. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes of several connections. From outside: sums are right, and the connections are there and
+/* Channels of several connections. From outside: sums are right, and the connections are there and
  * used. From inside, at the receiving end: frames take their turn across connections, wait for it
- * in the scratch, are void when their epoch is over, and a turn that cannot be ends the lane. */
+ * in the scratch, are void when their epoch is over, and a turn that cannot be ends the channel. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -60,14 +60,14 @@ static void *worker_main(void *context)
     return NULL;
 }
 
-static void start(struct worker *worker, const char *lanes, bool apart)
+static void start(struct worker *worker, const char *channels, bool apart)
 {
     struct spotnik_runtime_config config;
     for (unsigned i = 0; i < MEMBERS; i++) {
         cluster_config(&config, 1);
         config.limits.chunk_bytes = 8192; /* many frames */
         config.transport = "tcp";
-        config.lanes = lanes;
+        config.channels = channels;
         config.credentials.self.id = cluster_id(10 - i);
         config.credentials.self.host = apart ? i + 1 : 1;
         assert_int_equal(spotnik_runtime_new(&config, &worker[i].runtime), 0);
@@ -101,18 +101,18 @@ static void run(struct worker *worker)
 /* Connections to the member we send most to. */
 static uint32_t widest(struct spotnik_runtime *runtime)
 {
-    struct spotnik_lane_status lane[SPOTNIK_LANES];
-    uint32_t count = spotnik_runtime_lanes(runtime, lane, SPOTNIK_LANES), most = 0;
+    struct spotnik_channel_status channel[SPOTNIK_LANES];
+    uint32_t count = spotnik_runtime_channels(runtime, channel, SPOTNIK_LANES), most = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (lane[i].connections > most)
-            most = lane[i].connections;
+        if (channel[i].connections > most)
+            most = channel[i].connections;
     return most;
 }
 
-static void sums_are_right_over(const char *lanes, bool apart, uint32_t width)
+static void sums_are_right_over(const char *channels, bool apart, uint32_t width)
 {
     struct worker worker[MEMBERS] = { { .index = 0 } };
-    start(worker, lanes, apart);
+    start(worker, channels, apart);
     run(worker);
     uint64_t until_ns = spotnik_clock_ns() + PATIENCE_NS;
     for (unsigned i = 0; i < MEMBERS; i++)
@@ -183,7 +183,7 @@ TEST(other_words_are_refused)
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         cluster_config(&config, 1);
         config.credentials.self.id = cluster_id(1);
-        config.lanes = bad[i];
+        config.channels = bad[i];
         assert_int_equal(spotnik_runtime_new(&config, &runtime), SPOTNIK_ERR_ARGUMENT);
         assert_non_null(strstr(spotnik_last_error(), "SPOTNIK_LANES"));
     }
@@ -192,7 +192,7 @@ TEST(other_words_are_refused)
 /* ---- frames by hand ---- */
 
 struct side {
-    struct spotnik_stream *stream;
+    struct spotnik_inbound *inbound;
     int fd; /* of who sends */
 };
 
@@ -212,29 +212,29 @@ static struct spotnik_runtime *alone(void)
 static struct side side_new(struct spotnik_runtime *runtime, uint8_t name, uint8_t widened)
 {
     /* the progress thread may yet hold an event that names one */
-    static struct spotnik_opening openings[64];
+    static struct spotnik_pending openings[64];
     static unsigned used;
-    struct spotnik_opening *opening = &openings[used++];
+    struct spotnik_pending *pending = &openings[used++];
     int fd[2];
     assert_in_range(used, 1, sizeof openings / sizeof *openings);
-    opening->socket.fd = -1;
+    pending->socket.fd = -1;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
-    assert_int_equal(spotnik_socket_watch(&opening->socket, runtime->loop.epoll_fd, fd[0],
+    assert_int_equal(spotnik_socket_watch(&pending->socket, runtime->loop.epoll_fd, fd[0],
                                           SPOTNIK_SOCKET_OPENING),
                      0);
-    opening->shake.wire.peer.id = cluster_id(2);
-    memset(opening->shake.wire.answer, name, sizeof opening->shake.wire.answer);
-    memset(opening->shake.wire.hello, widened, sizeof opening->shake.wire.hello);
+    pending->shake.wire.peer.id = cluster_id(2);
+    memset(pending->shake.wire.answer, name, sizeof pending->shake.wire.answer);
+    memset(pending->shake.wire.hello, widened, sizeof pending->shake.wire.hello);
     if (widened == 0)
-        spotnik_stream_adopt(runtime->transport, opening);
+        spotnik_inbound_adopt(runtime->transport, pending);
     else
-        spotnik_stream_widen(runtime->transport, opening);
-    if (opening->socket.fd >= 0) { /* not wanted */
-        close(spotnik_socket_release(&opening->socket, runtime->loop.epoll_fd));
+        spotnik_inbound_widen(runtime->transport, pending);
+    if (pending->socket.fd >= 0) { /* not wanted */
+        close(spotnik_socket_release(&pending->socket, runtime->loop.epoll_fd));
         close(fd[1]);
         return (struct side){ .fd = -1 };
     }
-    return (struct side){ .stream = runtime->transport->streams, .fd = fd[1] };
+    return (struct side){ .inbound = runtime->transport->inbounds, .fd = fd[1] };
 }
 
 static void say(const struct side *side, uint64_t epoch, uint64_t turn)
@@ -250,7 +250,7 @@ static void say(const struct side *side, uint64_t epoch, uint64_t turn)
     spotnik_data_encode(&header, turn, ELEMENTS, prefix);
     assert_int_equal(send(side->fd, prefix, sizeof prefix, 0), sizeof prefix);
     assert_int_equal(send(side->fd, payload, ELEMENTS, 0), ELEMENTS);
-    side->stream->socket.readable = true;
+    side->inbound->socket.readable = true;
 }
 
 static bool is_closed(const struct side *side)
@@ -272,20 +272,20 @@ TEST(a_frame_before_its_turn_is_kept)
 {
     struct spotnik_runtime *runtime = alone();
     struct side head = side_new(runtime, 1, 0), more = side_new(runtime, 2, 1);
-    assert_int_equal(head.stream->width, 2);
+    assert_int_equal(head.inbound->width, 2);
     say(&more, 9, 1);
     say(&more, 9, 2);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
-    assert_int_equal(more.stream->have, ELEMENTS);
-    assert_int_equal(more.stream->frame_turn, 1);
+    assert_int_equal(more.inbound->state, SPOTNIK_STREAM_AHEAD);
+    assert_int_equal(more.inbound->have, ELEMENTS);
+    assert_int_equal(more.inbound->frame_turn, 1);
     say(&head, 9, 0);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
+    assert_int_equal(head.inbound->state, SPOTNIK_STREAM_WAIT);
+    assert_int_equal(more.inbound->state, SPOTNIK_STREAM_AHEAD);
     say(&more, 10, 0); /* behind two of an epoch that is over for its sender: nobody knows yet */
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(more.stream->frame_turn, 1);
+    assert_int_equal(more.inbound->frame_turn, 1);
     close(head.fd);
     close(more.fd);
     end(runtime);
@@ -299,11 +299,11 @@ TEST(a_gap_ends_with_the_epoch)
     struct side head = side_new(runtime, 1, 0), more = side_new(runtime, 2, 1);
     say(&more, 9, 5);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_AHEAD);
+    assert_int_equal(more.inbound->state, SPOTNIK_STREAM_AHEAD);
     say(&head, 10, 0);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(head.stream->state, SPOTNIK_STREAM_WAIT);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_PREFIX); /* void, and gone */
+    assert_int_equal(head.inbound->state, SPOTNIK_STREAM_WAIT);
+    assert_int_equal(more.inbound->state, SPOTNIK_STREAM_PREFIX); /* void, and gone */
     close(head.fd);
     close(more.fd);
     end(runtime);
@@ -318,20 +318,20 @@ TEST(a_gap_ends_with_our_view)
     say(&more, 0, 5); /* ours is 1 */
     say(&more, 9, 0);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    assert_int_equal(more.stream->state, SPOTNIK_STREAM_WAIT);
-    assert_int_equal(more.stream->header.epoch, 9);
+    assert_int_equal(more.inbound->state, SPOTNIK_STREAM_WAIT);
+    assert_int_equal(more.inbound->header.epoch, 9);
     close(head.fd);
     close(more.fd);
     end(runtime);
 }
 
-TEST(a_turn_that_was_taken_ends_the_lane)
+TEST(a_turn_that_was_taken_ends_the_channel)
 {
     struct spotnik_runtime *runtime = alone();
     struct side head = side_new(runtime, 1, 0), more = side_new(runtime, 2, 1);
     say(&head, 9, 0);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
-    head.stream->turn = 3; /* as if it had been dealt with, and two more */
+    head.inbound->turn = 3; /* as if it had been dealt with, and two more */
     say(&more, 9, 2);
     spotnik_transport_read(runtime->transport, SIZE_MAX);
     assert_true(is_closed(&head));
@@ -364,13 +364,13 @@ TEST(only_what_stands_can_be_widened)
         assert_true(more[i].fd >= 0);
     }
     assert_int_equal(side_new(runtime, 100, 1).fd, -1); /* as many as there may be */
-    struct side again = side_new(runtime, 3, 0);        /* a new first one: the old lane is dead */
+    struct side again = side_new(runtime, 3, 0); /* a new first one: the old channel is dead */
     assert_true(is_closed(&head));
     for (unsigned i = 1; i < SPOTNIK_WIDTH_MAX; i++) {
         assert_true(is_closed(&more[i]));
         close(more[i].fd);
     }
-    assert_int_equal(again.stream->width, 1);
+    assert_int_equal(again.inbound->width, 1);
     close(head.fd);
     close(again.fd);
     end(runtime);

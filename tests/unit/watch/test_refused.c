@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers at the door: however many come, one line a minute, with their number. */
+/* Unauthenticated peers at the acceptor: however many come, one line a minute, with their number.
+ * */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -269,8 +269,8 @@ TEST(a_recorded_server_is_not_believed_again)
                      SPOTNIK_ERR_KEY);
 }
 
-/* A stranger that has no key sends us our own words: as answer, and the MAC of the answer as
- * proof. */
+/* An unauthenticated peer that has no key sends us our own words: as answer, and the MAC of the
+ * answer as proof. */
 TEST(own_words_sent_back_prove_nothing)
 {
     struct pair pair = pair_new(9);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sender watches every lane to another host for bytes that the other kernel does not
+/* The sender watches every channel to another host for bytes that the other kernel does not
  * acknowledge for longer than a silence. A kernel acknowledges whatever its process does, and a
  * full window leaves nothing unacknowledged, so a slow caller is not accused. Then the control
- * link is asked. Where that is not acknowledged either, or no lane can be opened, the path is
+ * link is asked. Where that is not acknowledged either, or no channel can be opened, the path is
  * broken, and we tell the core. Else it may be this connection alone, and we dial it again; if
  * that one is stuck soon, too, as where only large packets vanish, the path is broken. */
 #include <netinet/in.h>
@@ -31,11 +31,12 @@ static uint64_t limit_of(const struct spotnik_transport *transport, const struct
 
 /* For how long the other kernel has owed us an acknowledgement; 0: it has not, or not for long. */
 static uint64_t stuck_ns(const struct spotnik_transport *transport,
-                         const struct spotnik_track *track)
+                         const struct spotnik_connection *connection)
 {
     struct tcp_info info;
     socklen_t size = sizeof info;
-    if (!track->up || getsockopt(track->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    if (!connection->up
+        || getsockopt(connection->socket.fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
     uint64_t age_ns = info.tcpi_last_ack_recv * SPOTNIK_MS;
     bool stuck =
@@ -44,20 +45,20 @@ static uint64_t stuck_ns(const struct spotnik_transport *transport,
 }
 
 static uint64_t longest_stuck_ns(const struct spotnik_transport *transport,
-                                 struct spotnik_lane *lane)
+                                 struct spotnik_channel *channel)
 {
     uint64_t longest_ns = 0;
-    for (uint32_t i = 0; i <= lane->more_up; i++) {
-        uint64_t ns = stuck_ns(transport, spotnik_lane_track(lane, i));
+    for (uint32_t i = 0; i <= channel->more_up; i++) {
+        uint64_t ns = stuck_ns(transport, spotnik_channel_connection(channel, i));
         longest_ns = ns > longest_ns ? ns : longest_ns;
     }
     return longest_ns;
 }
 
-static void path_down(struct spotnik_transport *transport, struct spotnik_lane *lane)
+static void path_down(struct spotnik_transport *transport, struct spotnik_channel *channel)
 {
-    struct spotnik_member peer = lane->peer;
-    lane->asked_ns = 0;
+    struct spotnik_member peer = channel->peer;
+    channel->asked_ns = 0;
     spotnik_loop_tell(transport->loop, SPOTNIK_EVENT_PATH_DOWN, &peer);
 }
 
@@ -65,58 +66,58 @@ static void path_down(struct spotnik_transport *transport, struct spotnik_lane *
  * all; the answer is an acknowledgement. Questions get lost, too, but not this many for this long
  * where anything gets through. A look that comes late has asked late: what counts is for how long a
  * question waits, not how old the last answer is. */
-static bool judge(struct spotnik_transport *transport, struct spotnik_lane *lane, uint64_t now_ns,
-                  uint64_t age_ns)
+static bool judge(struct spotnik_transport *transport, struct spotnik_channel *channel,
+                  uint64_t now_ns, uint64_t age_ns)
 {
     uint64_t limit_ns = transport->limits->silence_floor_ns;
-    if (lane->asked_ns == 0)
-        lane->asked_ns = now_ns;
-    bool linked = spotnik_link_question(transport->links, lane->peer.id);
-    if (linked && now_ns - lane->asked_ns < QUESTIONS * limit_ns)
+    if (channel->asked_ns == 0)
+        channel->asked_ns = now_ns;
+    bool linked = spotnik_link_question(transport->links, channel->peer.id);
+    if (linked && now_ns - channel->asked_ns < QUESTIONS * limit_ns)
         return false;
-    bool heard = spotnik_link_is_heard(transport->links, lane->peer.id, limit_ns);
+    bool heard = spotnik_link_is_heard(transport->links, channel->peer.id, limit_ns);
     if (heard && age_ns < BROKEN_NS)
         return false;
-    if (!heard || (lane->broken_ns != 0 && now_ns - lane->broken_ns < AGAIN_NS)) {
-        path_down(transport, lane);
+    if (!heard || (channel->broken_ns != 0 && now_ns - channel->broken_ns < AGAIN_NS)) {
+        path_down(transport, channel);
         return false;
     }
-    lane->asked_ns = 0;
-    lane->broken_ns = now_ns;
+    channel->asked_ns = 0;
+    channel->broken_ns = now_ns;
     return true;
 }
 
-/* Time limit for a lane to open. No shorter than any silence: a higher silence limit for busy hosts
- * holds for their lanes, too. */
+/* Time limit for a channel to open. No shorter than any silence: a higher silence limit for busy
+ * hosts holds for their channels, too. */
 static uint64_t patience_ns(const struct spotnik_transport *transport,
-                            const struct spotnik_lane *lane)
+                            const struct spotnik_channel *channel)
 {
-    bool answered = spotnik_opening_is_connected(transport->links, lane->peer.id);
+    bool answered = spotnik_pending_is_connected(transport->links, channel->peer.id);
     uint64_t open_ns = answered ? ANSWERS * OPEN_NS : OPEN_NS,
              floor_ns = transport->limits->silence_floor_ns;
     return open_ns > floor_ns ? open_ns : floor_ns;
 }
 
-bool spotnik_lane_watch(struct spotnik_transport *transport, struct spotnik_lane *lane,
-                        uint64_t now_ns)
+bool spotnik_channel_watch(struct spotnik_transport *transport, struct spotnik_channel *channel,
+                           uint64_t now_ns)
 {
-    if (!lane->expected || lane->peer.host == transport->credentials->self.host
-        || now_ns < lane->look_ns)
+    if (!channel->expected || channel->peer.host == transport->credentials->self.host
+        || now_ns < channel->look_ns)
         return false;
-    lane->look_ns = spotnik_time_add(now_ns, LOOK_NS);
-    if (lane->first.up) {
-        lane->opening_ns = 0;
-        uint64_t age_ns = longest_stuck_ns(transport, lane);
+    channel->look_ns = spotnik_time_add(now_ns, LOOK_NS);
+    if (channel->first.up) {
+        channel->opening_ns = 0;
+        uint64_t age_ns = longest_stuck_ns(transport, channel);
         if (age_ns > 0)
-            return judge(transport, lane, now_ns, age_ns);
-        lane->asked_ns = 0;
+            return judge(transport, channel, now_ns, age_ns);
+        channel->asked_ns = 0;
         return false;
     }
-    if (lane->opening_ns == 0)
-        lane->opening_ns = now_ns;
-    if (now_ns - lane->opening_ns >= patience_ns(transport, lane)) {
-        lane->opening_ns = now_ns;
-        path_down(transport, lane);
+    if (channel->opening_ns == 0)
+        channel->opening_ns = now_ns;
+    if (now_ns - channel->opening_ns >= patience_ns(transport, channel)) {
+        channel->opening_ns = now_ns;
+        path_down(transport, channel);
     }
     return false;
 }

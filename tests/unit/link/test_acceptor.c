@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crowds at the door (door.c). Claims: a handshake that has begun survives any number of strangers,
- * from other addresses and from its own, over TCP and from another user over the Unix socket; a
- * newcomer gets in while thousands of addresses crowd the door; the places are bounded; and the
- * runtime's lock is given up between small turns. No claim rests on time. */
+/* Crowds at the acceptor (acceptor.c). Claims: a handshake that has begun survives any number of
+ * unauthenticated peers, from other addresses and from its own, over TCP and from another user over
+ * the Unix socket; a newcomer gets in while thousands of addresses crowd the acceptor; the places
+ * are bounded; and the runtime's lock is given up between small turns. No claim rests on time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static int teardown(void **state)
 /* ---- callers ---- */
 
 /* To the runtime's door, from 127.x.y.z. */
-static int knock(uint32_t from)
+static int accepted(uint32_t from)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(0x7f000000 | from) };
@@ -91,7 +91,7 @@ struct slow {
     struct spotnik_shake shake;
 };
 
-/* Has said HELLO, and the door has answered; the proof is still on its way. */
+/* Has said HELLO, and the acceptor has answered; the proof is still on its way. */
 static void slow_begin(struct slow *slow, int fd)
 {
     slow->fd = fd;
@@ -118,21 +118,21 @@ static void slow_end(struct slow *slow)
     close(slow->fd);
 }
 
-/* ---- the door ---- */
+/* ---- the acceptor ---- */
 
 static uint32_t standing(void)
 {
     uint32_t count = 0;
     spotnik_runtime_lock(runtime);
-    for (struct spotnik_opening *opening = runtime->links->openings; opening != NULL;
-         opening = opening->next)
-        count += !opening->dialled && opening->socket.fd >= 0;
+    for (struct spotnik_pending *pending = runtime->links->pending_list; pending != NULL;
+         pending = pending->next)
+        count += !pending->dialled && pending->socket.fd >= 0;
     spotnik_runtime_unlock(runtime);
     return count;
 }
 
-/* All but the last `left` strangers have been sent away, so all have been taken from the
- * backlog. */
+/* All but the last `left` unauthenticated peers have been sent away, so all have been taken from
+ * the backlog. */
 static void sent_away_wait(int count, int left)
 {
     char byte;
@@ -142,15 +142,15 @@ static void sent_away_wait(int count, int left)
     }
 }
 
-/* One address crowds the door; callers from the member's own address, from another one, and from
- * the very same are half in. */
+/* One address crowds the acceptor; callers from the member's own address, from another one, and
+ * from the very same are half in. */
 TEST_WITH(slow_handshakes_survive, setup, teardown)
 {
     static struct slow slow[3];
     for (uint32_t i = 0; i < 3; i++)
-        slow_begin(&slow[i], knock(i == 0 ? 1 : i == 1 ? 2 : 9));
+        slow_begin(&slow[i], accepted(i == 0 ? 1 : i == 1 ? 2 : 9));
     for (int i = 0; i < STRANGERS; i++)
-        stranger[i] = knock(9);
+        stranger[i] = accepted(9);
     sent_away_wait(STRANGERS, SPOTNIK_DOOR_OF_ORIGIN);
     assert_true(standing() <= 3 + SPOTNIK_DOOR_OF_ORIGIN);
     for (uint32_t i = 0; i < 3; i++)
@@ -161,10 +161,10 @@ TEST_WITH(slow_handshakes_survive, setup, teardown)
 TEST_WITH(newcomers_get_in, setup, teardown)
 {
     struct slow before, among;
-    slow_begin(&before, knock(2));
+    slow_begin(&before, accepted(2));
     for (int i = 0; i < ADDRESSES * EACH; i++)
-        stranger[i] = knock(0x100 + (uint32_t)i / EACH);
-    slow_begin(&among, knock(3));
+        stranger[i] = accepted(0x100 + (uint32_t)i / EACH);
+    slow_begin(&among, accepted(3));
     sent_away_wait(ADDRESSES * EACH, SPOTNIK_DOOR_PLACES);
     assert_true(standing() <= SPOTNIK_DOOR_PLACES + 1);
     slow_end(&before);
@@ -177,8 +177,8 @@ TEST_WITH(places_of_an_origin_are_bounded, setup, teardown)
     static struct slow slow[SPOTNIK_DOOR_OF_ORIGIN];
     char byte;
     for (int i = 0; i < SPOTNIK_DOOR_OF_ORIGIN; i++)
-        slow_begin(&slow[i], knock(9));
-    int late = knock(9);
+        slow_begin(&slow[i], accepted(9));
+    int late = accepted(9);
     heard_wait(late);
     assert_int_equal(recv(late, &byte, 1, 0), 0); /* there is no place, and nobody goes for it */
     close(late);
@@ -211,10 +211,10 @@ TEST_WITH(other_users_take_no_place, setup, teardown)
     char byte;
     if (geteuid() != 0 || !spotnik_transport_is_sharing(runtime->transport))
         skip();
-    struct spotnik_member self = spotnik_runtime_credentials(runtime)->self, guest = caller.self;
+    struct spotnik_member self = spotnik_runtime_credentials(runtime)->self, service = caller.self;
     caller.self = self; /* spotnik_transport_connect() takes it for the one to be called */
     assert_int_equal(spotnik_transport_connect(runtime->transport, &self, &fd), 0);
-    caller.self = guest;
+    caller.self = service;
     slow_begin(&slow, fd);
     caller.self = self;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -240,7 +240,7 @@ TEST_WITH(turns_are_small, setup, teardown)
     for (int attempt = 0; attempt < 20 && fewest > 2 * SPOTNIK_DOOR_TURN; attempt++) {
         spotnik_runtime_lock(runtime);
         for (int i = 0; i < WAITING; i++)
-            stranger[i] = knock(0x100 + (uint32_t)i % 16);
+            stranger[i] = accepted(0x100 + (uint32_t)i % 16);
         spotnik_runtime_unlock(runtime);
         uint32_t count = standing();
         fewest = count < fewest ? count : fewest;

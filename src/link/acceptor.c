@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on strangers: connections of which we know only the origin. Any process can make thousands
- * a second. So we take them in small turns, accept without the lock, and let no crowd take the
- * place of others:
+/* Limits on unauthenticated peers: connections of which we know only the origin. Any process can
+ * make thousands a second. So we take them in small turns, accept without the lock, and let no
+ * crowd take the place of others:
  *
  *   - one origin (an address, a network of IPv6, a user of this host) has SPOTNIK_DOOR_OF_ORIGIN
  *     places
@@ -62,7 +62,7 @@ static bool is_same(const struct spotnik_origin *one, const struct spotnik_origi
     return memcmp(one->bytes, other->bytes, sizeof one->bytes) == 0;
 }
 
-/* Places are kept for it, whatever crowd is at the door. */
+/* Places are kept for it, whatever crowd is at the acceptor. */
 static bool is_kept(const struct spotnik_view *view, const struct spotnik_origin *origin)
 {
     struct spotnik_origin known = origin_of_user(geteuid());
@@ -78,22 +78,22 @@ static bool is_kept(const struct spotnik_view *view, const struct spotnik_origin
 
 struct crowd {
     uint32_t count;
-    struct spotnik_opening *oldest, *silent; /* silent: the oldest that has not said HELLO */
+    struct spotnik_pending *oldest, *silent; /* silent: the oldest that has not said HELLO */
 };
 
-static void crowd_count(struct crowd *crowd, struct spotnik_opening *opening)
+static void crowd_count(struct crowd *crowd, struct spotnik_pending *pending)
 {
     crowd->count++;
-    crowd->oldest = opening; /* the list is youngest first */
-    if (opening->shake.state == SPOTNIK_SHAKE_READ_HELLO)
-        crowd->silent = opening;
+    crowd->oldest = pending; /* the list is youngest first */
+    if (pending->shake.state == SPOTNIK_SHAKE_READ_HELLO)
+        crowd->silent = pending;
 }
 
-/* Does it stand at the door, unknown? */
-static bool is_outside(const struct spotnik_opening *opening)
+/* Does it stand at the acceptor, unknown? */
+static bool is_outside(const struct spotnik_pending *pending)
 {
-    return !opening->dialled && opening->socket.fd >= 0 && !opening->wants_hook
-           && opening->reply == NULL;
+    return !pending->dialled && pending->socket.fd >= 0 && !pending->wants_hook
+           && pending->reply == NULL;
 }
 
 static bool make_room(struct spotnik_links *links, const struct crowd *crowd, uint32_t places)
@@ -102,25 +102,25 @@ static bool make_room(struct spotnik_links *links, const struct crowd *crowd, ui
         return true;
     uint64_t age_ns =
         spotnik_time_since(spotnik_clock_ns() + SPOTNIK_OPENING_NS, crowd->oldest->deadline_ns);
-    struct spotnik_opening *victim = crowd->silent != NULL ? crowd->silent
+    struct spotnik_pending *victim = crowd->silent != NULL ? crowd->silent
                                      : age_ns >= SPOKEN_NS ? crowd->oldest
                                                            : NULL;
     if (victim != NULL)
-        spotnik_opening_close(links, victim);
+        spotnik_pending_close(links, victim);
     return victim != NULL;
 }
 
 static bool has_place(struct spotnik_links *links, const struct spotnik_origin *origin, bool kept)
 {
     struct crowd same = { 0 }, strangers = { 0 };
-    for (struct spotnik_opening *opening = links->openings; opening != NULL;
-         opening = opening->next) {
-        if (!is_outside(opening))
+    for (struct spotnik_pending *pending = links->pending_list; pending != NULL;
+         pending = pending->next) {
+        if (!is_outside(pending))
             continue;
-        if (is_same(&opening->origin, origin))
-            crowd_count(&same, opening);
-        if (!opening->kept)
-            crowd_count(&strangers, opening);
+        if (is_same(&pending->origin, origin))
+            crowd_count(&same, pending);
+        if (!pending->kept)
+            crowd_count(&strangers, pending);
     }
     if (same.count >= SPOTNIK_DOOR_OF_ORIGIN)
         return make_room(links, &same, SPOTNIK_DOOR_OF_ORIGIN);
@@ -128,24 +128,24 @@ static bool has_place(struct spotnik_links *links, const struct spotnik_origin *
 }
 
 static void admit(struct spotnik_links *links, const struct spotnik_view *view,
-                  const struct spotnik_knock *knock)
+                  const struct spotnik_accepted *accepted)
 {
-    bool kept = is_kept(view, &knock->origin);
-    struct spotnik_opening *opening = NULL;
-    if (has_place(links, &knock->origin, kept))
-        opening = spotnik_opening_admit(links, knock->fd);
-    if (opening == NULL) {
-        close(knock->fd);
+    bool kept = is_kept(view, &accepted->origin);
+    struct spotnik_pending *pending = NULL;
+    if (has_place(links, &accepted->origin, kept))
+        pending = spotnik_pending_admit(links, accepted->fd);
+    if (pending == NULL) {
+        close(accepted->fd);
         return;
     }
-    opening->origin = knock->origin;
-    opening->kept = kept;
+    pending->origin = accepted->origin;
+    pending->kept = kept;
 }
 
 /* ---- turns ---- */
 
 /* True: another one may be waiting. */
-static bool accept_one(int listener, struct spotnik_knock *ret)
+static bool accept_one(int listener, struct spotnik_accepted *ret)
 {
     struct sockaddr_storage name;
     socklen_t size;
@@ -159,7 +159,7 @@ static bool accept_one(int listener, struct spotnik_knock *ret)
     return ret->fd >= 0;
 }
 
-int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port)
+int spotnik_acceptor_listen(struct spotnik_links *links, const uint8_t address[16], uint16_t *port)
 {
     int fd, rc = spotnik_socket_listen(address, port, &fd);
     if (rc != 0)
@@ -169,48 +169,48 @@ int spotnik_door_listen(struct spotnik_links *links, const uint8_t address[16], 
                                 SPOTNIK_SOCKET_LISTENER);
 }
 
-struct spotnik_socket *spotnik_door_socket(struct spotnik_links *links)
+struct spotnik_socket *spotnik_acceptor_socket(struct spotnik_links *links)
 {
     return &links->listener;
 }
 
-bool spotnik_door_is_due(const struct spotnik_links *links)
+bool spotnik_acceptor_is_due(const struct spotnik_links *links)
 {
     return links->listener.readable || links->accept_ns <= spotnik_clock_ns();
 }
 
-void spotnik_door_collect(struct spotnik_links *links)
+void spotnik_acceptor_collect(struct spotnik_links *links)
 {
     links->accept_ns = SPOTNIK_NEVER;
-    while (links->knocks < SPOTNIK_DOOR_TURN) {
-        if (!accept_one(links->listener.fd, &links->knock[links->knocks])) {
+    while (links->accepted_list < SPOTNIK_DOOR_TURN) {
+        if (!accept_one(links->listener.fd, &links->accepted[links->accepted_list])) {
             links->listener.readable = false;
             if (!spotnik_descriptor_waits(errno)) /* no descriptor, no memory: in the backlog */
                 links->accept_ns = spotnik_time_add(spotnik_clock_ns(), ACCEPT_AGAIN_NS);
             return;
         }
-        links->knocks++;
+        links->accepted_list++;
     }
 }
 
-void spotnik_door_open(struct spotnik_links *links, const struct spotnik_view *view)
+void spotnik_acceptor_open(struct spotnik_links *links, const struct spotnik_view *view)
 {
-    for (uint32_t i = 0; i < links->knocks; i++)
-        admit(links, view, &links->knock[i]);
-    links->knocks = 0;
+    for (uint32_t i = 0; i < links->accepted_list; i++)
+        admit(links, view, &links->accepted[i]);
+    links->accepted_list = 0;
 }
 
-void spotnik_door_turn(struct spotnik_links *links, const struct spotnik_view *view,
-                       struct spotnik_socket *listener)
+void spotnik_acceptor_turn(struct spotnik_links *links, const struct spotnik_view *view,
+                           struct spotnik_socket *listener)
 {
-    struct spotnik_knock knock;
+    struct spotnik_accepted accepted;
     for (int i = 0; i < SPOTNIK_DOOR_TURN; i++) {
-        if (!accept_one(listener->fd, &knock)) {
+        if (!accept_one(listener->fd, &accepted)) {
             spotnik_descriptor_check(errno);
             listener->readable = false;
             return;
         }
-        admit(links, view, &knock);
+        admit(links, view, &accepted);
     }
     links->accept_ns = 0; /* once more, after all else */
 }
