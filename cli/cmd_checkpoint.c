@@ -10,7 +10,7 @@
 #include "options.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 static const char help[] =
     "Usage: spotnik checkpoint ls DIR\n"
@@ -89,7 +89,7 @@ static void print_manifest(const struct spotnik_manifest *manifest)
     print_place(&manifest->ledger);
 }
 
-static int list_one(const char *dir, const struct spotnik_shelf_entry *entry)
+static int list_one(const char *dir, const struct spotnik_checkpoint_store_entry *entry)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
     int rc =
@@ -109,7 +109,7 @@ static int list_one(const char *dir, const struct spotnik_shelf_entry *entry)
     return rc && entry->written_s ? 1 : 0;
 }
 
-static int list_all(const char *dir, const struct spotnik_shelf_list *found)
+static int list_all(const char *dir, const struct spotnik_checkpoint_store_list *found)
 {
     int rc = 0;
 
@@ -120,12 +120,12 @@ static int list_all(const char *dir, const struct spotnik_shelf_list *found)
 
 static int list(const char *dir)
 {
-    struct spotnik_shelf_list found, minority;
+    struct spotnik_checkpoint_store_list found, minority;
 
-    if (spotnik_shelf_list(dir, &found))
+    if (spotnik_checkpoint_store_list(dir, &found))
         return complain();
-    if (spotnik_shelf_list_minority(dir, &minority)) {
-        spotnik_shelf_list_done(&found);
+    if (spotnik_checkpoint_store_list_minority(dir, &minority)) {
+        spotnik_checkpoint_store_list_done(&found);
         return complain();
     }
     if (!found.count && !minority.count)
@@ -134,8 +134,8 @@ static int list(const char *dir)
         printf("%12s %7s %12s  %-32s  %s\n", "step", "members", "size", "samples consumed", "name");
     int rc = list_all(dir, &found) | list_all(dir, &minority);
 
-    spotnik_shelf_list_done(&found);
-    spotnik_shelf_list_done(&minority);
+    spotnik_checkpoint_store_list_done(&found);
+    spotnik_checkpoint_store_list_done(&minority);
     return rc;
 }
 
@@ -157,9 +157,9 @@ static int verify_one(const char *dir, const char *name)
 
 static int verify_all(const char *dir)
 {
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
     uint32_t complete = 0;
-    int rc = spotnik_shelf_list(dir, &found);
+    int rc = spotnik_checkpoint_store_list(dir, &found);
 
     if (rc)
         return complain();
@@ -170,7 +170,7 @@ static int verify_all(const char *dir)
         }
     if (!complete)
         fprintf(stderr, "spotnik checkpoint: there is no complete checkpoint in %s\n", dir);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
     return rc || !complete;
 }
 

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "metrics/said.h"
+#include "metrics/messages.h"
 
 /* Before the first line: lines are objects. */
 void run_line_json(void);

@@ -5,7 +5,7 @@
 #define SPOTNIK_CLI_RUN_STATE_H
 
 #include "base/prng.h"
-#include "metrics/said.h"
+#include "metrics/messages.h"
 #include "run.h"
 
 /* status: another founding has our job's name, or its place (sysexits calls 76 a protocol error) */

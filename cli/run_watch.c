@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "run_state.h"
 #include "adapt/policy.h"
 
@@ -146,12 +146,12 @@ void run_look_at_minority(struct run *run, const struct agent_worker *worker)
     uint64_t step = __atomic_load_n(&slot->minority_step, __ATOMIC_ACQUIRE),
              digest = __atomic_load_n(&slot->minority_digest, __ATOMIC_RELAXED);
     const char *dir = getenv("SPOTNIK_CHECKPOINT");
-    char name[SPOTNIK_SHELF_NAME_MAX + 1];
+    char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
     if (!step || digest == run->minority_digest)
         return;
     run->minority_digest = digest;
-    spotnik_shelf_minority_name(step, digest, name);
+    spotnik_checkpoint_store_minority_name(step, digest, name);
     run_say(
         run,
         "w%u was cut off from the majority: its state after step %llu is %s%s%s. Run this again "

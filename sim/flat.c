@@ -29,7 +29,7 @@ static size_t area_bytes(const struct sim_world *world, uint32_t bucket)
 static unsigned char *area(const struct sim_world *world, const struct sim_process *process,
                            uint32_t bucket, uint32_t which)
 {
-    size_t at = sizeof(struct spotnik_board);
+    size_t at = sizeof(struct spotnik_shm_header);
     for (uint32_t i = 0; i < bucket; i++)
         at += AREAS * area_bytes(world, i);
     return (unsigned char *)process->flat.board + at + which * area_bytes(world, bucket);
@@ -38,7 +38,7 @@ static unsigned char *area(const struct sim_world *world, const struct sim_proce
 void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process)
 {
     struct sim_flat *flat = &process->flat;
-    size_t bytes = sizeof(struct spotnik_board) + 64;
+    size_t bytes = sizeof(struct spotnik_shm_header) + 64;
 
     if (!world->options.flat)
         return;
@@ -56,7 +56,7 @@ void spotnik_sim_flat_init(struct sim_world *world, struct sim_process *process)
                                       .slice_bytes = world->options.flat_slice_bytes };
     for (uint32_t i = 0; i < world->options.buckets; i++)
         flat->shown[i].bytes = spotnik_sim_alloc(spotnik_sim_bucket_bytes(&world->bucket[i]) + 1);
-    spotnik_board_init(flat->board, process->member.id.high, process->member.id.low, 0);
+    spotnik_shm_header_init(flat->board, process->member.id.high, process->member.id.low, 0);
 }
 
 void spotnik_sim_flat_free(struct sim_process *process)
@@ -199,7 +199,7 @@ static bool hears(const struct sim_world *world, const struct sim_process *proce
     return other != process && sim_live(other) && (!world->scale || other->host == process->host);
 }
 
-/* Every process that may wait for our bell looks again. */
+/* Every process that may wait for our futex word looks again. */
 static void wake_others(struct sim_world *world, struct sim_process *process)
 {
     if (!process->flat.work->rung)
@@ -223,7 +223,7 @@ void spotnik_sim_flat_start(struct sim_world *world, struct sim_process *process
     bool small = spotnik_flat_is_small(process->flat.work, bytes);
     struct spotnik_flat_order order = {
         .part = (enum spotnik_flat_part)work->flat.part,
-        .ticket = spotnik_board_ticket(process->epoch, work->step),
+        .sequence = spotnik_shm_header_sequence(process->epoch, work->step),
         .step = work->step,
         .count = work->flat.count,
         .weight = work->flat.weight,
@@ -271,7 +271,8 @@ void spotnik_sim_flat_seal(struct sim_world *world, struct sim_process *process)
 {
     if (!world->options.flat || process->flat.work->last == 0 || process->flat.failed_step != 0)
         return; /* what failed is not up, and our programs do not differ for that */
-    spotnik_flat_seal(process->flat.work, spotnik_board_ticket(process->epoch, process->app.step));
+    spotnik_flat_seal(process->flat.work,
+                      spotnik_shm_header_sequence(process->epoch, process->app.step));
     wake_others(world, process);
 }
 
@@ -349,8 +350,8 @@ static void shown_take(struct sim_world *world, struct sim_process *process, uin
 
     if (number >= world->options.buckets)
         return;
-    if (shown->ticket != work->bucket[number].order.ticket)
-        *shown = (struct sim_shown){ .ticket = work->bucket[number].order.ticket,
+    if (shown->sequence != work->bucket[number].order.sequence)
+        *shown = (struct sim_shown){ .sequence = work->bucket[number].order.sequence,
                                      .bytes = shown->bytes };
     for (; shown->chunks < spotnik_flat_shown(work, number); shown->chunks++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(work, number, shown->chunks);
@@ -363,7 +364,7 @@ static void shown_take(struct sim_world *world, struct sim_process *process, uin
                              process->index, number);
     }
     if (!spotnik_flat_shown_stands(work, number))
-        shown->ticket = 0;
+        shown->sequence = 0;
 }
 
 static void shown_check(struct sim_world *world, const struct sim_process *process, uint64_t step,
@@ -374,7 +375,7 @@ static void shown_check(struct sim_world *world, const struct sim_process *proce
     size_t one = process->flat.work->bucket[number].one;
 
     for (uint64_t i = 0; window->step == step && window->shares.whole
-                         && shown->ticket == window->shares.ticket && i < shown->chunks;
+                         && shown->sequence == window->shares.sequence && i < shown->chunks;
          i++) {
         struct spotnik_ring_chunk chunk = spotnik_flat_shown_chunk(process->flat.work, number, i);
         size_t at = chunk.offset * one;

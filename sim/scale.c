@@ -120,7 +120,7 @@ static void founding_view(struct sim_world *world, struct spotnik_proposal *view
         .epoch = 1, .share_count = size, .entry_count = size, .entry_max = size
     };
     view->flat = world->options.flat;
-    view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .born_ms = 1 };
+    view->founding = (struct spotnik_founding){ .id = 2, .root = 1, .founded_at_ms = 1 };
     view->entry = spotnik_sim_alloc(size * sizeof(*view->entry));
     spotnik_ledger_init(&view->ledger, 0, 0);
     for (uint32_t i = 0; i < size; i++)

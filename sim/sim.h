@@ -76,7 +76,7 @@ struct spotnik_sim_options {
     /* all processes share memory, and reduce in it; with limits.hierarchy, those of one host do */
     bool flat;
     size_t flat_small_bytes, flat_page_bytes, flat_slice_bytes;
-    /* between two slices of work; in scale mode: between a bell and a look, and before every
+    /* between two slices of work; in scale mode: between a futex word and a look, and before every
      * slice */
     uint64_t flat_slice_max_ns;
     /* scale mode: of a slice of work, and of a data connection within a host */

@@ -128,7 +128,7 @@ static void found(struct sim_world *world)
     struct spotnik_ledger ledger;
     struct spotnik_founding founding = { .id = world->options.witnessed ? 1 : 2,
                                          .root = 1,
-                                         .born_ms = 1 };
+                                         .founded_at_ms = 1 };
     struct spotnik_event event = { .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding };
 
     if (world->options.per_member) {

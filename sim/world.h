@@ -198,12 +198,12 @@ struct sim_window {
 
 /* What a served member has taken of a result before it was whole (show.c). */
 struct sim_shown {
-    uint64_t ticket, chunks;
+    uint64_t sequence, chunks;
     unsigned char *bytes; /* of the whole bucket */
 };
 
 struct sim_flat {
-    struct spotnik_board *board; /* the segment */
+    struct spotnik_shm_header *board; /* the segment */
     size_t bytes;
     struct spotnik_flat *work;
     struct spotnik_flat_peer *peer; /* of the view that `work` is set up for */

@@ -368,7 +368,7 @@ static void nodes_make(void)
 
 void world_make(const struct bounds *wanted)
 {
-    struct spotnik_founding founding = { .id = 2, .root = 2, .born_ms = 1 };
+    struct spotnik_founding founding = { .id = 2, .root = 2, .founded_at_ms = 1 };
 
     bounds = *wanted;
     bounds.steps = 0; /* not yet */

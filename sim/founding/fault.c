@@ -220,7 +220,7 @@ static void damage(const char *prefix, bool tears)
             (void)!truncate(path, TORN_BYTES);
         else
             unlink(path);
-        world.genesis_gone |= !tears && strncmp(entry->d_name, "genesis-", 8) == 0;
+        world.founding_record_gone |= !tears && strncmp(entry->d_name, "genesis-", 8) == 0;
     }
     closedir(folder);
 }

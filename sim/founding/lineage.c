@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "discovery/lookout.h"
+#include "discovery/watcher.h"
 #include "discovery/record.h"
 #include "task.h"
 #include "world.h"
@@ -374,14 +374,15 @@ static bool is_in_sight(const struct lineage *lineage)
     return true;
 }
 
-/* Its genesis stands whole. Members of an older lineage learn of the founding by that file alone:
- * where somebody has removed or torn it, both go on (docs/design/0002-finding-the-job.md). */
+/* Its founding record stands whole. Members of an older lineage learn of the founding by that file
+ * alone: where somebody has removed or torn it, both go on (docs/design/0002-finding-the-job.md).
+ */
 static bool is_on_record(const struct lineage *lineage)
 {
     char name[64], path[PATH_MAX];
     struct stat status;
 
-    spotnik_genesis_name(lineage->founding.generation, name);
+    spotnik_founding_record_name(lineage->founding.generation, name);
     snprintf(path, sizeof path, "%s/%s", world.folder, name);
     return stat(path, &status) == 0 && status.st_size > TORN_BYTES;
 }

@@ -115,7 +115,7 @@ static void *calm_main(void *unused)
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);
     const struct spotnik_runtime *odd = odd_one();
-    if (odd != NULL && world.genesis_gone)
+    if (odd != NULL && world.founding_record_gone)
         world.refused++;
     else if (odd != NULL)
         world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9,

@@ -97,7 +97,7 @@ struct world {
     struct lineage lineage[LINEAGES_MAX];
     uint32_t lineage_count;
     bool healed;
-    bool genesis_gone; /* somebody removed one: whoever is left founds no more */
+    bool founding_record_gone; /* somebody removed one: whoever is left founds no more */
     /* what happened */
     uint32_t foundings, parkings, refoundings, replaced, totals, stops, survivors, excused, refused;
     char broken[200]; /* the promise that was broken; "" none */

@@ -65,7 +65,7 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
 int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
                       enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (!rc)
         rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
@@ -75,7 +75,7 @@ int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t coun
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                            enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (!rc)
         rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
@@ -85,7 +85,7 @@ int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, 
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
 {
-    return !spotnik_job_usable(job) && bucket < SPOTNIK_CALLER_BUCKETS && job->started[bucket]
+    return !spotnik_job_handle_check(job) && bucket < SPOTNIK_CALLER_BUCKETS && job->started[bucket]
                ? spotnik_runtime_result(job->runtime, bucket)
                : NULL;
 }

@@ -31,7 +31,7 @@ static void noise_fill(const struct spotnik_noise_watch *watch, spotnik_batch_in
     info->noise_error = sqrt(spotnik_noise_error2(&watch->noise));
 }
 
-static void times_fill(const struct spotnik_agreed *agreed, spotnik_batch_info *info)
+static void times_fill(const struct spotnik_step_stats *agreed, spotnik_batch_info *info)
 {
     for (uint32_t i = 0; i < agreed->slots; i++) {
         uint32_t compute_us = agreed->row[i].compute_us;
@@ -50,7 +50,7 @@ void spotnik_batch_publish(struct spotnik_job *job)
         return;
     if (job->batching)
         shares_fill(job, &info);
-    times_fill(spotnik_agreed_get(job), &info);
+    times_fill(spotnik_step_stats_get(job), &info);
     if (job->noise)
         noise_fill(job->noise, &info);
     pthread_mutex_lock(&job->rate.lock);
@@ -64,7 +64,7 @@ void spotnik_batch_status(spotnik_job *job, spotnik_batch_info *ret)
 
     if (!ret || ret->size < sizeof ret->size)
         return;
-    if (!spotnik_job_usable(job)) {
+    if (!spotnik_job_handle_check(job)) {
         pthread_mutex_lock(&job->rate.lock);
         info = job->batch_info;
         pthread_mutex_unlock(&job->rate.lock);

@@ -14,7 +14,7 @@
  * comes and goes by itself, and the rule follows it anyway. A memory that overflows is more. */
 #define FALL_BAND 0.5
 
-static bool is_given(const struct spotnik_agreed_row *row)
+static bool is_given(const struct spotnik_step_stats_row *row)
 {
     return row->compute_us != 0;
 }
@@ -31,7 +31,8 @@ static void state_copy(struct spotnik_batching_state *to, const struct spotnik_b
 }
 
 /* The members that gave a row: the controller's members after this step. Returns their number. */
-static uint32_t present(uint32_t slots, const struct spotnik_agreed_row *row, uint32_t *ret_share)
+static uint32_t present(uint32_t slots, const struct spotnik_step_stats_row *row,
+                        uint32_t *ret_share)
 {
     uint32_t size = 0;
 
@@ -52,7 +53,7 @@ static uint32_t member_of(const struct spotnik_batching_state *state, uint32_t s
 
 /* The members of this step in terms of the last one's. Returns whether they are other ones. */
 static bool follow(const struct spotnik_batching_state *state, uint32_t size, const uint32_t *share,
-                   const struct spotnik_agreed_row *row, uint32_t *ret_from)
+                   const struct spotnik_step_stats_row *row, uint32_t *ret_from)
 {
     bool changed = size != state->controller.size;
 
@@ -87,7 +88,7 @@ static void view_change(struct spotnik_batching *batching, uint32_t size, const 
 /* Was every share what it was meant to be? Else (the end of an epoch, the step after a view change,
  * a collective) times say little. */
 static bool as_dealt(const struct spotnik_batching_state *state,
-                     const struct spotnik_agreed_row *row)
+                     const struct spotnik_step_stats_row *row)
 {
     for (uint32_t i = 0; i < state->controller.size; i++)
         if (row[state->share[i]].samples != state->controller.member[i].samples)
@@ -96,7 +97,7 @@ static bool as_dealt(const struct spotnik_batching_state *state,
 }
 
 static void members_observe(struct spotnik_batching_state *state,
-                            const struct spotnik_agreed_row *row)
+                            const struct spotnik_step_stats_row *row)
 {
     double time_s[SPOTNIK_BATCH_MEMBERS_MAX];
 
@@ -107,7 +108,7 @@ static void members_observe(struct spotnik_batching_state *state,
 
 /* Every row was given early: members run apart. */
 static bool is_apart(const struct spotnik_batching_state *state,
-                     const struct spotnik_agreed_row *row)
+                     const struct spotnik_step_stats_row *row)
 {
     for (uint32_t i = 0; i < state->controller.size; i++)
         if (!row[state->share[i]].timed)
@@ -116,13 +117,13 @@ static bool is_apart(const struct spotnik_batching_state *state,
 }
 
 static void apart_observe(struct spotnik_batching_state *state,
-                          const struct spotnik_agreed_row *row)
+                          const struct spotnik_step_stats_row *row)
 {
     uint64_t samples[SPOTNIK_BATCH_MEMBERS_MAX];
     double time_s[SPOTNIK_BATCH_MEMBERS_MAX];
 
     for (uint32_t i = 0; i < state->controller.size; i++) {
-        const struct spotnik_agreed_row *its = &row[state->share[i]];
+        const struct spotnik_step_stats_row *its = &row[state->share[i]];
         samples[i] = its->timed != UINT32_MAX && its->compute_us > 1 ? its->timed : 0;
         time_s[i] = (double)its->compute_us / 1e6;
     }
@@ -142,7 +143,7 @@ static void together(struct spotnik_batching *batching)
 }
 
 void spotnik_batching_observe(struct spotnik_batching *batching, uint64_t step, uint32_t slots,
-                              const struct spotnik_agreed_row *row)
+                              const struct spotnik_step_stats_row *row)
 {
     uint64_t hash = spotnik_hash_bytes(row, slots * sizeof *row);
     uint32_t share[SPOTNIK_BATCH_MEMBERS_MAX], from[SPOTNIK_BATCH_MEMBERS_MAX];
@@ -312,13 +313,14 @@ void spotnik_batching_begin(struct spotnik_job *job)
     spotnik_batching_unpack(batching, blob ? blob->bytes : NULL, blob ? blob->size : 0);
 }
 
-static const struct spotnik_agreed_row *rows(const struct spotnik_job *job, uint32_t bucket_count,
-                                             const struct spotnik_bucket_result *result)
+static const struct spotnik_step_stats_row *rows(const struct spotnik_job *job,
+                                                 uint32_t bucket_count,
+                                                 const struct spotnik_bucket_result *result)
 {
-    const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+    const struct spotnik_step_stats *agreed = spotnik_step_stats_get(job);
     bool there = agreed && bucket_count > SPOTNIK_BUCKET_AGREED
                  && result[SPOTNIK_BUCKET_AGREED].count
-                        == agreed->slots * (sizeof(struct spotnik_agreed_row) / 8);
+                        == agreed->slots * (sizeof(struct spotnik_step_stats_row) / 8);
 
     return there ? result[SPOTNIK_BUCKET_AGREED].data : NULL;
 }
@@ -329,7 +331,7 @@ uint32_t spotnik_batching_deal(void *context, uint64_t step, uint32_t bucket_cou
 {
     struct spotnik_job *job = context;
     struct spotnik_batching *batching = job->batching;
-    const struct spotnik_agreed_row *row = rows(job, bucket_count, result);
+    const struct spotnik_step_stats_row *row = rows(job, bucket_count, result);
 
     if (!row)
         return 0;
@@ -341,7 +343,8 @@ uint32_t spotnik_batching_deal(void *context, uint64_t step, uint32_t bucket_cou
 void spotnik_batching_committed(struct spotnik_job *job, uint64_t step, uint32_t bucket_count,
                                 const struct spotnik_bucket_result *result)
 {
-    const struct spotnik_agreed_row *row = job->batching ? rows(job, bucket_count, result) : NULL;
+    const struct spotnik_step_stats_row *row =
+        job->batching ? rows(job, bucket_count, result) : NULL;
 
     if (row)
         spotnik_batching_observe(job->batching, step, job->config.members_max, row);
@@ -362,7 +365,7 @@ void spotnik_batching_refresh(struct spotnik_job *job)
 
 double spotnik_batching_lambda(const struct spotnik_job *job)
 {
-    const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+    const struct spotnik_step_stats *agreed = spotnik_step_stats_get(job);
     double samples = 0, members = 0;
 
     if (!job->batching || !agreed || !agreed->step || !job->samples)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic batching in a running job. The controller of src/adapt, fed with agreed rows (agreed.h),
- * answers the runtime's question how the next steps are dealt out. Decides nothing by itself.
+/* Dynamic batching in a running job. The controller of src/adapt, fed with agreed rows
+ * (step_stats.h), answers the runtime's question how the next steps are dealt out. Decides nothing
+ * by itself.
  *
  * Members are followed from step to step by what their rows say of themselves (`before`), so
  * neither views nor ids are asked. What it has learnt is a blob of the replica. Joiners get it with
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/agreed.h"
+#include "api/step_stats.h"
 #include "adapt/controller.h"
 
 #define SPOTNIK_BATCHING_BLOB "spotnik.batching"
@@ -36,7 +37,7 @@ struct spotnik_batching {
 /* Observe the rows of `step`; again with the same ones does nothing, again with others takes the
  * first time back. */
 void spotnik_batching_observe(struct spotnik_batching *batching, uint64_t step, uint32_t slots,
-                              const struct spotnik_agreed_row *row);
+                              const struct spotnik_step_stats_row *row);
 
 /* Weights by share of the step observed last, `slots` of them. Returns how many there are; 0:
  * even. */

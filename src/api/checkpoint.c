@@ -68,7 +68,7 @@ void spotnik_checkpoint_status(spotnik_job *job, spotnik_checkpoint_info *ret)
 
     memset(ret, 0, size);
     ret->size = size;
-    if (spotnik_job_usable(job))
+    if (spotnik_job_handle_check(job))
         return;
     pthread_mutex_lock(&job->rate.lock);
     if (job->checkpoint)

@@ -60,7 +60,7 @@ int spotnik_collectives_seal(spotnik_job *job, struct spotnik_collectives *all)
 static int prepare(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                    enum spotnik_dtype dtype, enum spotnik_op op, struct spotnik_collectives **ret)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

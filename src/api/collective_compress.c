@@ -23,7 +23,7 @@ static void narrow(void *out, const float *in, size_t count, enum spotnik_dtype 
 int spotnik_allreduce_compressed(spotnik_job *job, uint32_t bucket, float *data, size_t count,
                                  enum spotnik_dtype wire, enum spotnik_op op)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

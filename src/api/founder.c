@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 void spotnik_job_ledger(const spotnik_config *config, struct spotnik_ledger *ret)
 {
@@ -24,7 +24,8 @@ int spotnik_job_found(struct spotnik_job *job)
     if (rc)
         return rc;
     if (job->peers)
-        founding = spotnik_discovery_lineage(job->peers); /* a directory has it in its genesis */
+        founding =
+            spotnik_discovery_lineage(job->peers); /* a directory has it in its founding record */
     if (!founding.id)
         spotnik_discovery_founding_make(NULL, 0, &founding);
     job->registry.founding = founding.id;
@@ -64,12 +65,12 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
 static void inherit(struct spotnik_job *job, uint64_t from)
 {
     const char *dir = job->checkpoint_dir;
-    uint64_t root = spotnik_shelf_root(dir, from);
+    uint64_t root = spotnik_checkpoint_store_root(dir, from);
 
     if (!job->is_alone || from == job->registry.founding)
         return;
-    spotnik_shelf_root_set(dir, from, root ? root : from);
-    spotnik_shelf_root_set(dir, job->registry.founding, root ? root : from);
+    spotnik_checkpoint_store_root_set(dir, from, root ? root : from);
+    spotnik_checkpoint_store_root_set(dir, job->registry.founding, root ? root : from);
 }
 
 static int resume(struct spotnik_job *job)
@@ -101,7 +102,7 @@ static int resume(struct spotnik_job *job)
 
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed)
 {
-    struct spotnik_shelf_entry newer;
+    struct spotnik_checkpoint_store_entry newer;
 
     *ret_resumed = job->from.due || spotnik_job_newer(job, job->committed, &newer);
     return *ret_resumed ? resume(job) : 0;
@@ -117,8 +118,8 @@ int spotnik_job_hold(struct spotnik_job *job, bool founds)
 
     return !job->checkpoint || job->checkpoint_hold > 0
                ? 0
-               : spotnik_shelf_hold(job->checkpoint_dir, job->name, root, founds ? HOLD_NS : 0,
-                                    &job->checkpoint_hold);
+               : spotnik_checkpoint_store_hold(job->checkpoint_dir, job->name, root,
+                                               founds ? HOLD_NS : 0, &job->checkpoint_hold);
 }
 
 int spotnik_job_seal(struct spotnik_job *job)

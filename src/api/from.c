@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "link/address.h"
 #include "link/dial.h"
 
@@ -38,12 +38,12 @@ const char *spotnik_job_from_name(const struct spotnik_job *job)
 /* ---- a folder that is further ---- */
 
 bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
-                       struct spotnik_shelf_entry *ret)
+                       struct spotnik_checkpoint_store_entry *ret)
 {
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
     bool has = false;
 
-    if (!job->checkpoint || spotnik_shelf_list(job->checkpoint_dir, &list))
+    if (!job->checkpoint || spotnik_checkpoint_store_list(job->checkpoint_dir, &list))
         return false;
     for (uint32_t i = 0; i < list.count && !has && list.entry[i].step > step; i++) {
         struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
@@ -55,7 +55,7 @@ bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
         free(manifest);
         *ret = list.entry[i];
     }
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
     return has;
 }
 
@@ -81,7 +81,7 @@ static int step_read(const struct spotnik_job *job, uint64_t *ret_step)
 
 int spotnik_job_from_check(const struct spotnik_job *job)
 {
-    struct spotnik_shelf_entry newer;
+    struct spotnik_checkpoint_store_entry newer;
     uint64_t step = 0;
     int rc = job->from.due ? step_read(job, &step) : 0;
 

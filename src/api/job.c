@@ -102,7 +102,7 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     spotnik_p2p_free(job->p2p);
     free(job->collectives);
     spotnik_sync_free(job->sync);
-    spotnik_agreed_free(job);
+    spotnik_step_stats_free(job);
     free(job->batching);
     free(job->noise);
     spotnik_registry_done(&job->registry);
@@ -142,7 +142,7 @@ static int enter(struct spotnik_job *job, const spotnik_config *config)
     int rc = spotnik_job_open(job, config);
 
     if (!rc && (job->batching || job->noise))
-        rc = spotnik_agreed_on(job);
+        rc = spotnik_step_stats_on(job);
     if (!rc && config->checkpoint_dir)
         rc = spotnik_job_checkpoint_open(job);
     if (!rc)
@@ -154,14 +154,14 @@ static int enter(struct spotnik_job *job, const spotnik_config *config)
 
 int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
 {
-    struct spotnik_anchored place;
+    struct spotnik_path_resolved place;
     spotnik_config config;
     int rc = spotnik_config_complete(cfg, &config);
 
     if (!rc)
         rc = spotnik_config_check(&config);
     if (!rc)
-        rc = spotnik_config_anchor(&config, &place);
+        rc = spotnik_config_paths_resolve(&config, &place);
     if (rc)
         return rc;
     if (!ret_job)
@@ -204,7 +204,7 @@ static void save_if_too_few_stay(struct spotnik_job *job)
 
     spotnik_runtime_status(job->runtime, &status);
     if (status.size < job->config.members_min)
-        spotnik_checkpoint_farewell(job->checkpoint);
+        spotnik_checkpoint_final(job->checkpoint);
 }
 
 /* Told to go, and cut off: as from step_commit, so that a program ends as after any notice. */
@@ -277,7 +277,7 @@ static bool is_member(const struct spotnik_job *job)
 
 int spotnik_leave(spotnik_job *job)
 {
-    int rc = job ? spotnik_job_usable(job) : 0;
+    int rc = job ? spotnik_job_handle_check(job) : 0;
 
     if (!job || rc)
         return rc;
@@ -301,6 +301,6 @@ int spotnik_leave(spotnik_job *job)
 
 void spotnik_abandon(spotnik_job *job)
 {
-    if (job && !spotnik_job_usable(job))
+    if (job && !spotnik_job_handle_check(job))
         job_free(job, false);
 }

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/agreed.h"
+#include "api/step_stats.h"
 #include "api/batching.h"
 #include "api/collective.h"
 #include "api/noise.h"
@@ -27,7 +27,7 @@
 #include "transfer/joiner.h"
 #include "transfer/registry.h"
 
-struct spotnik_shelf_entry;
+struct spotnik_checkpoint_store_entry;
 
 #define SPOTNIK_CALLER_BUCKETS 256
 #define SPOTNIK_MEMBERS_KNOWN 64
@@ -102,7 +102,7 @@ struct spotnik_job {
     struct spotnik_collectives *collectives; /* NULL: none yet */
     struct spotnik_batching *batching;       /* NULL: shares are even */
     struct spotnik_noise_watch *noise;       /* NULL: not watched */
-    struct spotnik_agreed_table *agreed;     /* NULL: nobody decides by it */
+    struct spotnik_step_stats_table *agreed; /* NULL: nobody decides by it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
@@ -120,7 +120,7 @@ struct spotnik_job {
 
 /* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE.
  * Every call of the API asks before it touches a lock. */
-int spotnik_job_usable(const struct spotnik_job *job);
+int spotnik_job_handle_check(const struct spotnik_job *job);
 
 /* A caller's config, perhaps of an older header, as a whole one. 0 or ARGUMENT. */
 int spotnik_config_complete(const spotnik_config *config, spotnik_config *ret);
@@ -136,7 +136,7 @@ int spotnik_config_check(const spotnik_config *config);
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
 
 /* Where absolute paths stand, for as long as the config names them. */
-struct spotnik_anchored {
+struct spotnik_path_resolved {
     char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
     char from_room[SPOTNIK_ANCHORED_MAX];
     const char *from; /* SPOTNIK_FROM; "": none */
@@ -144,7 +144,7 @@ struct spotnik_anchored {
 
 /* Relative paths become absolute ones: a program may change its directory later. ARGUMENT: too
  * long. */
-int spotnik_config_anchor(spotnik_config *config, struct spotnik_anchored *place);
+int spotnik_config_paths_resolve(spotnik_config *config, struct spotnik_path_resolved *place);
 
 /* Does `name` (of SPOTNIK_SYNC) stand for a strategy or a policy? 0 or ARGUMENT. */
 int spotnik_sync_name_check(const char *name);
@@ -191,7 +191,7 @@ int spotnik_job_from_check(const struct spotnik_job *job);
 int spotnik_job_from_compare(const struct spotnik_job *job);
 /* The newest whole checkpoint of the job's folder that is later than `step`; false: none. */
 bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
-                       struct spotnik_shelf_entry *ret);
+                       struct spotnik_checkpoint_store_entry *ret);
 
 /* Cut off, and on_minority is stop: write the state. Returns PARKED, whose detail says where it is,
  * or why it is nowhere. */

@@ -6,7 +6,7 @@
 
 #include "api/job.h"
 #include "base/error.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 static int not_written(const char *why)
 {
@@ -18,7 +18,7 @@ static int not_written(const char *why)
 
 int spotnik_job_minority(struct spotnik_job *job)
 {
-    char name[SPOTNIK_SHELF_NAME_MAX + 1], why[300];
+    char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], why[300];
     uint64_t digest;
 
     if (!job->checkpoint)
@@ -29,7 +29,7 @@ int spotnik_job_minority(struct spotnik_job *job)
         snprintf(why, sizeof why, "%s", spotnik_last_error());
         return not_written(why);
     }
-    spotnik_shelf_minority_name(job->committed, digest, name);
+    spotnik_checkpoint_store_minority_name(job->committed, digest, name);
     spotnik_runtime_tell_minority(job->runtime, job->committed, digest);
     return spotnik_error_return(
         SPOTNIK_ERR_PARKED,

@@ -73,17 +73,17 @@ void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *
 void spotnik_noise_seal(struct spotnik_job *job)
 {
     if (job->noise && job->noise->measuring)
-        spotnik_agreed_noise_set(job, job->noise->norm2);
+        spotnik_step_stats_noise_set(job, job->noise->norm2);
 }
 
 /* The rows of the step; false: a member that had samples has not measured. */
-static bool step_of(const struct spotnik_agreed *agreed, struct spotnik_noise_step *ret)
+static bool step_of(const struct spotnik_step_stats *agreed, struct spotnik_noise_step *ret)
 {
     double inverse = 0;
 
     *ret = (struct spotnik_noise_step){ .members = 0 };
     for (uint32_t i = 0; i < agreed->slots; i++) {
-        const struct spotnik_agreed_row *row = &agreed->row[i];
+        const struct spotnik_step_stats_row *row = &agreed->row[i];
         if (!row->samples)
             continue;
         if (!(row->noise > 0))
@@ -115,13 +115,13 @@ static double average_norm2(struct spotnik_job *job)
 }
 
 /* Mean over the members of how long the step took them. */
-static double step_seconds(const struct spotnik_agreed *agreed)
+static double step_seconds(const struct spotnik_step_stats *agreed)
 {
     double sum = 0;
     uint32_t members = 0;
 
     for (uint32_t i = 0; i < agreed->slots; i++) {
-        const struct spotnik_agreed_row *row = &agreed->row[i];
+        const struct spotnik_step_stats_row *row = &agreed->row[i];
         sum += (double)row->compute_us + (double)row->apply_us + (double)row->wait_us;
         members += row->compute_us != 0;
     }
@@ -131,7 +131,7 @@ static double step_seconds(const struct spotnik_agreed *agreed)
 void spotnik_noise_committed(struct spotnik_job *job)
 {
     struct spotnik_noise_watch *watch = job->noise;
-    const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+    const struct spotnik_step_stats *agreed = spotnik_step_stats_get(job);
     struct spotnik_noise_step step;
 
     if (!watch || !agreed || agreed->step != job->step)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient noise of a running job. Every N steps the estimators of src/adapt/noise.h take
- * squared norms: of each member's own gradient (agreed.h carries them), and of the averaged one.
- * People read them; nothing here decides by them. Everything belongs to the caller's
- * thread.
+ * squared norms: of each member's own gradient (step_stats.h carries them), and of the averaged
+ * one. People read them; nothing here decides by them. Everything belongs to the caller's thread.
  *
  * A gradient is what goes into MEAN of a floating type, in the buckets before those that strategies
  * use. */

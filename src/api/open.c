@@ -132,7 +132,7 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
     struct spotnik_job *job = context;
 
     spotnik_collectives_deliver(job->collectives, bucket_count, result);
-    spotnik_agreed_deliver(job, step, bucket_count, result);
+    spotnik_step_stats_deliver(job, step, bucket_count, result);
     spotnik_batching_committed(job, step, bucket_count, result);
     spotnik_donor_committed(job->donor, step, bucket_count, result);
     if (job->checkpoint)

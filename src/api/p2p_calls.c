@@ -10,7 +10,7 @@ static int check(const struct spotnik_job *job, const char *name, const void *da
                  enum spotnik_dtype dtype)
 {
     uint32_t one = spotnik_dtype_bytes((uint64_t)dtype);
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define REJOIN_TIMEOUT_NS (60 * SPOTNIK_S)
 #define LAST_STATE_TIMEOUT_NS (10 * SPOTNIK_S)
@@ -44,16 +44,16 @@ static void pause_a_little(void)
  * may be at it now. */
 static bool has_last_state(const struct spotnik_job *job)
 {
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
     bool has = false;
 
     if (!job->checkpoint || !job->config.steps_max
-        || spotnik_shelf_list(job->checkpoint_dir, &list))
+        || spotnik_checkpoint_store_list(job->checkpoint_dir, &list))
         return false;
     for (uint32_t i = 0; i < list.count; i++)
         has |= list.entry[i].written_s && list.entry[i].founding == job->registry.founding
                && list.entry[i].step >= job->config.steps_max;
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
     return has;
 }
 
@@ -114,8 +114,8 @@ static int enter_folder(struct spotnik_job *job)
 }
 
 /* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
- * state that it holds (src/discovery/parked.c). As another member, since the one that it was is
- * known to the view that cannot go on. */
+ * state that it holds (src/discovery/partition_scan.c). As another member, since the one that it
+ * was is known to the view that cannot go on. */
 static int refound(struct spotnik_job *job)
 {
     struct spotnik_id id;
@@ -339,7 +339,7 @@ void spotnik_job_exclude(struct spotnik_job *job)
 
     strike(job);
     job->was_in = true;
-    spotnik_tally_excluded(&job->shown.tally, job->begun ? job->pace.computed_ns : 0);
+    spotnik_counters_excluded(&job->shown.counters, job->begun ? job->pace.computed_ns : 0);
     spotnik_runtime_interrupt(job->runtime);
     spotnik_joiner_free(job->joiner);
     job->joiner = NULL;

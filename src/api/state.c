@@ -8,7 +8,7 @@
 int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
                       enum spotnik_dtype dtype)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -31,7 +31,7 @@ uint64_t spotnik_state_digest(spotnik_job *job)
 
 int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes, size_t length)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -47,7 +47,7 @@ int spotnik_state_blob_set(spotnik_job *job, const char *name, const void *bytes
 int spotnik_state_blob_get(spotnik_job *job, const char *name, void *ret_bytes, size_t capacity,
                            size_t *ret_length)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -85,7 +85,7 @@ void spotnik_job_refresh_open(struct spotnik_job *job)
 
 int spotnik_state_refresh_set(spotnik_job *job, void (*refresh)(void *context), void *context)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

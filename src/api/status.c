@@ -23,7 +23,7 @@ void spotnik_status(spotnik_job *job, spotnik_job_status *ret)
     if (!ret)
         return;
     memset(ret, 0, sizeof *ret);
-    if (!spotnik_job_usable(job))
+    if (!spotnik_job_handle_check(job))
         spotnik_runtime_status(job->runtime, ret);
 }
 
@@ -31,7 +31,7 @@ uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, uint32_t max
 {
     uint64_t epoch;
     struct spotnik_member *member =
-        !spotnik_job_usable(job) && ret && max ? calloc(max, sizeof *member) : NULL;
+        !spotnik_job_handle_check(job) && ret && max ? calloc(max, sizeof *member) : NULL;
     uint32_t count = member ? spotnik_runtime_members(job->runtime, member, max, &epoch) : 0;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -125,7 +125,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
 {
     struct spotnik_member member[MEMBERS_SHOWN];
     struct spotnik_observed_value observed[SPOTNIK_OBSERVED_MAX];
-    struct spotnik_tally tally;
+    struct spotnik_counters counters;
     struct spotnik_channel_status channel[LANES_SHOWN];
     struct spotnik_donor_status donor;
     spotnik_job_status status;
@@ -151,7 +151,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
         .steps_max = job->config.steps_max,
         .step_samples = spotnik_job_batch(job, status.size),
         .dollars_per_hour = job->shown.dollars_per_hour,
-        .tally = &tally,
+        .counters = &counters,
         .observed = observed,
         .observed_count = spotnik_observed_read(&job->shown.observed, observed),
         .extra = extra,
@@ -179,7 +179,7 @@ static size_t status_text(struct spotnik_job *job, const char *extra, char *text
 
     more.sync = shown.strategy[0] ? &sync : NULL;
     spotnik_pace_read(&job->pace, &more.pace);
-    spotnik_tally_read(&job->shown.tally, &tally);
+    spotnik_counters_read(&job->shown.counters, &counters);
     more.uptime_ns = more.now_ns - job->born_ns;
     more.channel_count = spotnik_runtime_channels(runtime, channel, LANES_SHOWN);
     more.member_count = spotnik_runtime_members(runtime, member, MEMBERS_SHOWN, &more.view_epoch);

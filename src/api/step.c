@@ -49,7 +49,7 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
 
 int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -72,7 +72,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
         spotnik_checkpoint_begun(job->checkpoint, ret_step);
     memset(job->started, 0, sizeof job->started);
     spotnik_collectives_begin(job->collectives);
-    spotnik_agreed_begin(job);
+    spotnik_step_stats_begin(job);
     spotnik_batching_begin(job);
     job->begun = true;
     job->barrier = false;
@@ -89,7 +89,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
 
 int spotnik_patience_set(spotnik_job *job, uint64_t patience_ns)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -107,7 +107,7 @@ static bool has_started(const spotnik_job *job)
 
 int spotnik_weight_set(spotnik_job *job, uint64_t weight)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -123,7 +123,7 @@ int spotnik_weight_set(spotnik_job *job, uint64_t weight)
 
 int spotnik_samples_decline(spotnik_job *job)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
@@ -139,18 +139,18 @@ int spotnik_samples_decline(spotnik_job *job)
 
 int spotnik_step_commit(spotnik_job *job)
 {
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
     spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
-    spotnik_tally_commit(&job->shown.tally, job->pace.since_ns);
+    spotnik_counters_commit(&job->shown.counters, job->pace.since_ns);
     rc = spotnik_collectives_seal(job, job->collectives);
     spotnik_noise_seal(job);
     if (!rc)
-        rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_agreed_start(job);
+        rc = job->excluded ? SPOTNIK_ERR_PEERS : spotnik_step_stats_start(job);
     if (!rc)
         rc = spotnik_runtime_step_commit(job->runtime);
     spotnik_job_turn(job, SPOTNIK_PACE_APPLY);
@@ -168,10 +168,10 @@ int spotnik_step_commit(spotnik_job *job)
         spotnik_noise_committed(job);
         spotnik_batch_publish(job);
         spotnik_rate_count(&job->rate, job->committed, job->pace.since_ns);
-        spotnik_tally_step(&job->shown.tally, job->samples, job->pace.bytes, job->shown.replay,
-                           job->pace.since_ns);
+        spotnik_counters_step(&job->shown.counters, job->samples, job->pace.bytes,
+                              job->shown.replay, job->pace.since_ns);
         spotnik_pace_step(&job->pace);
-        rc = spotnik_agreed_outcome(job);
+        rc = spotnik_step_stats_outcome(job);
         if (!rc)
             rc = spotnik_collectives_outcome(job->collectives);
     }
@@ -181,7 +181,7 @@ int spotnik_step_commit(spotnik_job *job)
 int spotnik_barrier(spotnik_job *job)
 {
     spotnik_step step;
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

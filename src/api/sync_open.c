@@ -199,7 +199,7 @@ int spotnik_sync_open(spotnik_job *job, const spotnik_sync_config *config, float
     if (!job || !model || !count || !apply || !ret_sync)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "a job, a model, apply and a place for the result are needed");
-    int rc = spotnik_job_usable(job);
+    int rc = spotnik_job_handle_check(job);
 
     if (rc)
         return rc;

@@ -202,13 +202,14 @@ static int work_take(const spotnik_config *config, struct spotnik_sync_rules *ru
     return 0;
 }
 
-static uint32_t rows_take(struct spotnik_sync_driver *driver, const struct spotnik_agreed *agreed)
+static uint32_t rows_take(struct spotnik_sync_driver *driver,
+                          const struct spotnik_step_stats *agreed)
 {
     uint32_t count = 0;
     bool counts_steps = !driver->sync->job->config.samples || !driver->sync->job->config.batch;
 
     for (uint32_t i = 0; i < agreed->slots; i++) {
-        const struct spotnik_agreed_row *row = &agreed->row[i];
+        const struct spotnik_step_stats_row *row = &agreed->row[i];
         if (row->compute_us == 0)
             continue;
         driver->row[count] =
@@ -237,13 +238,13 @@ static void show(struct spotnik_sync_driver *driver)
 }
 
 /* What was decided after the step before is in the rows of this one, and has been found equal
- * (spotnik_agreed_outcome()): only now it counts. Were it done at once, members that differ would
- * be at odds over buckets before they could say so. */
+ * (spotnik_step_stats_outcome()): only now it counts. Were it done at once, members that differ
+ * would be at odds over buckets before they could say so. */
 static enum spotnik_sync_mode decide(void *context, uint64_t step)
 {
     struct spotnik_sync_driver *driver = context;
     enum spotnik_sync_mode confirmed = (enum spotnik_sync_mode)driver->judge.mode;
-    const struct spotnik_agreed *agreed = spotnik_agreed_get(driver->sync->job);
+    const struct spotnik_step_stats *agreed = spotnik_step_stats_get(driver->sync->job);
     uint32_t count = agreed->step == step ? rows_take(driver, agreed) : 0;
 
     spotnik_sync_judge_step(&driver->judge, &driver->rules, step, driver->row, count,
@@ -300,12 +301,12 @@ int spotnik_sync_policy_open(struct spotnik_sync *sync, const char *name, bool *
     if (!rc)
         rc = work_take(&sync->job->config, &driver->rules);
     if (!rc)
-        rc = spotnik_agreed_on(sync->job);
+        rc = spotnik_step_stats_on(sync->job);
     if (!rc)
         rc = spotnik_state_add(sync->job, "sync.policy", &driver->judge, sizeof driver->judge,
                                SPOTNIK_U8);
     if (!rc)
-        spotnik_agreed_check_watch(sync->job, &driver->judge, sizeof driver->judge);
+        spotnik_step_stats_check_watch(sync->job, &driver->judge, sizeof driver->judge);
     pthread_mutex_lock(&sync->job->rate.lock);
     snprintf(sync->job->sync_shown.policy, sizeof sync->job->sync_shown.policy, "%s", name);
     pthread_mutex_unlock(&sync->job->rate.lock);

@@ -110,7 +110,7 @@ static void numbers_start(struct spotnik_sync *sync)
 
     sync->told = true;
     if (!rc)
-        rc = spotnik_agreed_start(sync->job);
+        rc = spotnik_step_stats_start(sync->job);
     if (rc && !sync->error)
         sync->error = rc;
 }
@@ -146,7 +146,7 @@ int spotnik_sync_begin(spotnik_sync *sync, spotnik_step *ret_step)
 {
     if (!sync || !ret_step)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy or no step was given");
-    int rc = spotnik_job_usable(sync->job);
+    int rc = spotnik_job_handle_check(sync->job);
 
     if (rc)
         return rc;
@@ -279,7 +279,7 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
 {
     if (!sync || !gradient)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no strategy or no gradient was given");
-    int rc = spotnik_job_usable(sync->job);
+    int rc = spotnik_job_handle_check(sync->job);
 
     if (rc)
         return rc;

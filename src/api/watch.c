@@ -79,7 +79,7 @@ static void look(void *context, struct spotnik_watched *ret)
     ret->samples = job->config.samples;
     ret->batch = spotnik_job_batch(job, ret->status.size);
     spotnik_pace_read(&job->pace, &ret->pace);
-    spotnik_tally_read(&job->shown.tally, &ret->tally);
+    spotnik_counters_read(&job->shown.counters, &ret->counters);
     ret->observed_count = spotnik_observed_read(&job->shown.observed, ret->observed);
     /* spotnik_leave() takes `peers` and `checkpoint` away under it */
     pthread_mutex_lock(&job->rate.lock);

@@ -16,7 +16,7 @@ struct spotnik_job_shown {
     bool outside;      /* atomic */
     uint32_t replay;   /* of the begun step; the caller's own */
     struct spotnik_observed observed;
-    struct spotnik_tally tally;
+    struct spotnik_counters counters;
     double dollars_per_hour; /* constant once the job is open */
     const char *how;         /* it ended; NULL: abruptly */
 };

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "transfer/thread.h"
 
 #define LAST_PATIENCE_NS (60 * SPOTNIK_S)
@@ -29,7 +29,7 @@ int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
                            const struct spotnik_registry *registry, struct spotnik_runtime *runtime,
                            struct spotnik_checkpoint **ret_checkpoint)
 {
-    int rc = spotnik_shelf_open(config->dir);
+    int rc = spotnik_checkpoint_store_open(config->dir);
     struct spotnik_checkpoint *checkpoint = rc ? NULL : calloc(1, sizeof *checkpoint);
 
     if (rc)
@@ -278,8 +278,10 @@ static const char *obstacle(struct spotnik_checkpoint *checkpoint, bool settled,
     if (last)
         wait_while(checkpoint, spotnik_checkpoint_is_busy, LAST_PATIENCE_NS);
     else if (checkpoint->config.steps
-             && !spotnik_rhythm_is_turn(&checkpoint->rhythm,
-                                        checkpoint->committed / checkpoint->config.steps, settled))
+             && !spotnik_checkpoint_backoff_is_turn(&checkpoint->backoff,
+                                                    checkpoint->committed
+                                                        / checkpoint->config.steps,
+                                                    settled))
         return "the one before is not complete yet, and is given more time";
     if (checkpoint->growing)
         return "the memory for a copy of the state is not ready yet: the view has just changed";
@@ -294,7 +296,7 @@ static void consider(struct spotnik_checkpoint *checkpoint, bool last)
     const char *why = obstacle(checkpoint, settled, last);
 
     if (!why) {
-        spotnik_rhythm_take(&checkpoint->rhythm, settled);
+        spotnik_checkpoint_backoff_take(&checkpoint->backoff, settled);
         checkpoint->taken_step = checkpoint->committed;
         checkpoint->slot.last = last;
         copy(checkpoint);

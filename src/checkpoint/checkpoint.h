@@ -72,12 +72,13 @@ void spotnik_checkpoint_part(struct spotnik_checkpoint *checkpoint, uint64_t com
 /* [caller] After _finish, when the leave was agreed on and too few members stay to go on. Write the
  * state at that boundary, which is stable now, unless it is there already. Nothing when _part was
  * not called, or is of an earlier boundary. */
-void spotnik_checkpoint_farewell(struct spotnik_checkpoint *checkpoint);
+void spotnik_checkpoint_final(struct spotnik_checkpoint *checkpoint);
 
 /* [caller] This member is cut off from the majority, and stops: write the state after `committed`
- * under the name spotnik_shelf_minority_name(committed, *ret_digest), unless it is there already.
- * Nothing else in the folder is touched, and what is under way goes on. Members that are cut off
- * together share the work. Errors: SYSTEM, MEMORY, STATE (place in the data unknown), MISMATCH. */
+ * under the name spotnik_checkpoint_store_minority_name(committed, *ret_digest), unless it is there
+ * already. Nothing else in the folder is touched, and what is under way goes on. Members that are
+ * cut off together share the work. Errors: SYSTEM, MEMORY, STATE (place in the data unknown),
+ * MISMATCH. */
 int spotnik_checkpoint_minority(const struct spotnik_checkpoint *checkpoint, uint64_t committed,
                                 uint64_t *ret_digest);
 

@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/rhythm.h"
+#include "checkpoint/checkpoint_backoff.h"
 
 enum spotnik_checkpoint_phase {
     SPOTNIK_CHECKPOINT_EMPTY,
@@ -63,7 +63,7 @@ struct spotnik_checkpoint {
     uint64_t begun_step, view_epoch, founding;
     uint32_t rank, size;
     uint64_t committed, taken_step, refused_step;
-    struct spotnik_rhythm rhythm;
+    struct spotnik_checkpoint_backoff backoff;
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
     uint64_t due_step,
         /* by time: the boundary agreed on, 0: none yet; when to agree on another */

@@ -15,7 +15,7 @@
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
 #include "transfer/memory.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define LEAD_MIN_NS (500 * SPOTNIK_MS)
 #define LEAD_MAX_NS (60 * SPOTNIK_S)
@@ -99,7 +99,7 @@ static void announce(struct spotnik_checkpoint *checkpoint)
 
     count_from_here(checkpoint);
     pthread_mutex_unlock(&checkpoint->lock);
-    int rc = spotnik_shelf_due_set(checkpoint->dir, founding, step);
+    int rc = spotnik_checkpoint_store_due_set(checkpoint->dir, founding, step);
     pthread_mutex_lock(&checkpoint->lock);
     if (rc)
         spotnik_checkpoint_left_out(checkpoint, step, true, spotnik_last_error());
@@ -112,7 +112,7 @@ static void listen(struct spotnik_checkpoint *checkpoint)
     uint64_t founding = checkpoint->founding;
 
     pthread_mutex_unlock(&checkpoint->lock);
-    uint64_t step = spotnik_shelf_due(checkpoint->dir, founding);
+    uint64_t step = spotnik_checkpoint_store_due(checkpoint->dir, founding);
     pthread_mutex_lock(&checkpoint->lock);
     if (step <= checkpoint->committed || step == checkpoint->due_step)
         return;
@@ -125,7 +125,8 @@ static void listen(struct spotnik_checkpoint *checkpoint)
 static uint64_t due_ns(const struct spotnik_checkpoint *checkpoint)
 {
     bool settled = spotnik_checkpoint_is_settled(checkpoint);
-    uint64_t intervals = UINT64_C(1) << spotnik_rhythm_coarse(&checkpoint->rhythm, settled);
+    uint64_t intervals = UINT64_C(1)
+                         << spotnik_checkpoint_backoff_coarse(&checkpoint->backoff, settled);
 
     return spotnik_time_add(checkpoint->due_next_ns,
                             (intervals - 1) * checkpoint->config.interval_ns);

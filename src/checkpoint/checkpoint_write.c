@@ -12,39 +12,40 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/checkpoint_inside.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define WRITE_BYTES ((size_t)8 << 20)
 
 /* The name of `work`. */
 static void entry_name(const struct spotnik_checkpoint *checkpoint,
-                       char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+                       char ret_name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1])
 {
     const struct spotnik_checkpoint_slot *work = &checkpoint->work;
 
     if (work->minority)
-        spotnik_shelf_minority_name(work->step, work->digest, ret_name);
+        spotnik_checkpoint_store_minority_name(work->step, work->digest, ret_name);
     else
-        spotnik_shelf_entry_name(work->step, work->founding, ret_name);
+        spotnik_checkpoint_store_entry_name(work->step, work->founding, ret_name);
 }
 
 /* ---- our parts ---- */
 
-static int add(struct spotnik_shelf_file *file, struct spotnik_hash *hash, const uint8_t *bytes,
-               size_t size)
+static int add(struct spotnik_checkpoint_store_file *file, struct spotnik_hash *hash,
+               const uint8_t *bytes, size_t size)
 {
     spotnik_hash_add(hash, bytes, size);
-    return spotnik_shelf_file_add(file, bytes, size);
+    return spotnik_checkpoint_store_file_add(file, bytes, size);
 }
 
-static int add_tensors(struct spotnik_checkpoint *checkpoint, struct spotnik_shelf_file *file,
-                       struct spotnik_hash *hash, const uint8_t *bytes, uint64_t size)
+static int add_tensors(struct spotnik_checkpoint *checkpoint,
+                       struct spotnik_checkpoint_store_file *file, struct spotnik_hash *hash,
+                       const uint8_t *bytes, uint64_t size)
 {
     while (size) {
         size_t some = size < WRITE_BYTES ? (size_t)size : WRITE_BYTES;
 
         if (spotnik_checkpoint_is_stopping(checkpoint)) {
-            spotnik_shelf_file_end(file, NULL);
+            spotnik_checkpoint_store_file_end(file, NULL);
             return spotnik_error_return(SPOTNIK_ERR_STATE,
                                         "this member ended before it was written");
         }
@@ -67,9 +68,10 @@ static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, 
 {
     const struct spotnik_part *part = &checkpoint->part[number];
     char prefix[32], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
-    struct spotnik_shelf_file file;
+    struct spotnik_checkpoint_store_file file;
     struct spotnik_hash hash;
-    int rc = spotnik_shelf_file_begin(&file, checkpoint->dir, entry, checkpoint->work.member);
+    int rc =
+        spotnik_checkpoint_store_file_begin(&file, checkpoint->dir, entry, checkpoint->work.member);
 
     spotnik_hash_begin(&hash);
     if (!rc)
@@ -81,7 +83,7 @@ static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, 
     part_prefix(checkpoint, number, prefix);
     snprintf(name, sizeof name, "%s%016llx.safetensors", prefix,
              (unsigned long long)spotnik_hash_end(&hash));
-    return spotnik_shelf_file_end(&file, name);
+    return spotnik_checkpoint_store_file_end(&file, name);
 }
 
 static int write_parts(struct spotnik_checkpoint *checkpoint, const char *entry)
@@ -155,7 +157,7 @@ static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest
 void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
     uint32_t missing = 0, first = 0;
     bool all = false;
 
@@ -188,8 +190,8 @@ static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry)
              (unsigned long long)work->member);
     file->bytes = work->blobs_bytes;
     file->hash = spotnik_hash_bytes(work->blobs, work->blobs_bytes);
-    return spotnik_shelf_put(checkpoint->dir, entry, file->name, work->member, work->blobs,
-                             work->blobs_bytes);
+    return spotnik_checkpoint_store_put(checkpoint->dir, entry, file->name, work->member,
+                                        work->blobs, work->blobs_bytes);
 }
 
 static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *entry,
@@ -211,7 +213,8 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
 
     if (rc)
         return rc;
-    rc = spotnik_shelf_put(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME, work->member, text, size);
+    rc = spotnik_checkpoint_store_put(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME, work->member,
+                                      text, size);
     free(text);
     return rc;
 }
@@ -222,13 +225,14 @@ static uint32_t prune(struct spotnik_checkpoint *checkpoint, uint32_t keep)
     if (checkpoint->work.minority)
         return 0;
     struct spotnik_founding founding = spotnik_runtime_past(checkpoint->runtime);
-    uint64_t ours = checkpoint->work.founding, root = spotnik_shelf_root(checkpoint->dir, ours);
+    uint64_t ours = checkpoint->work.founding,
+             root = spotnik_checkpoint_store_root(checkpoint->dir, ours);
 
     if (!root) {
         root = founding.id == ours ? founding.root : ours;
-        spotnik_shelf_root_set(checkpoint->dir, ours, root);
+        spotnik_checkpoint_store_root_set(checkpoint->dir, ours, root);
     }
-    return spotnik_shelf_prune(checkpoint->dir, ours, root, keep);
+    return spotnik_checkpoint_store_prune(checkpoint->dir, ours, root, keep);
 }
 
 static bool may_publish(const struct spotnik_checkpoint *checkpoint)
@@ -283,21 +287,21 @@ static int complete(struct spotnik_checkpoint *checkpoint, const char *entry, bo
 
 int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
     entry_name(checkpoint, entry);
     if (checkpoint->work.rank == 0)
         return complete(checkpoint, entry, ret_complete);
-    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    *ret_complete = spotnik_checkpoint_store_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
     return 0;
 }
 
 static int write_all(struct spotnik_checkpoint *checkpoint)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
     entry_name(checkpoint, entry);
-    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+    int rc = spotnik_checkpoint_store_entry_make(checkpoint->dir, entry);
 
     if (!rc)
         rc = write_parts(checkpoint, entry);
@@ -349,13 +353,13 @@ static int write_every_part(struct spotnik_checkpoint *checkpoint, const char *e
 
 int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
     entry_name(checkpoint, entry);
-    *ret_complete = spotnik_shelf_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
+    *ret_complete = spotnik_checkpoint_store_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
     if (*ret_complete)
         return 0;
-    int rc = spotnik_shelf_entry_make(checkpoint->dir, entry);
+    int rc = spotnik_checkpoint_store_entry_make(checkpoint->dir, entry);
 
     if (!rc)
         rc = write_every_part(checkpoint, entry);

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define READ_BYTES ((size_t)4 << 20)
 
@@ -130,7 +130,8 @@ static int blobs_read(const char *dir, const char *entry, const struct spotnik_m
     const struct spotnik_manifest_file *file = &manifest->blobs;
     uint8_t *bytes;
     size_t size;
-    int rc = spotnik_shelf_get(dir, entry, file->name, 2 * SPOTNIK_BLOBS_BYTES_MAX, &bytes, &size);
+    int rc = spotnik_checkpoint_store_get(dir, entry, file->name, 2 * SPOTNIK_BLOBS_BYTES_MAX,
+                                          &bytes, &size);
 
     if (rc)
         return rc;
@@ -147,12 +148,12 @@ int spotnik_checkpoint_manifest(const char *dir, const char *entry, struct spotn
     uint8_t *bytes;
     size_t size;
 
-    if (!spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME)
+    if (!spotnik_checkpoint_store_has(dir, entry, SPOTNIK_MANIFEST_NAME)
         && (errno == ENOENT || errno == ENOTDIR)) /* else reading it says what is wrong */
         return spotnik_error_return(SPOTNIK_ERR_PEERS,
                                     "it has no manifest, so it was never completed");
-    int rc = spotnik_shelf_get(dir, entry, SPOTNIK_MANIFEST_NAME, SPOTNIK_MANIFEST_BYTES_MAX,
-                               &bytes, &size);
+    int rc = spotnik_checkpoint_store_get(dir, entry, SPOTNIK_MANIFEST_NAME,
+                                          SPOTNIK_MANIFEST_BYTES_MAX, &bytes, &size);
 
     if (rc)
         return rc;
@@ -222,7 +223,7 @@ static int belongs(const struct spotnik_manifest *manifest, const char *dir, con
     return 0;
 }
 
-static int take(const char *dir, const struct spotnik_shelf_entry *entry,
+static int take(const char *dir, const struct spotnik_checkpoint_store_entry *entry,
                 struct spotnik_manifest *manifest, struct spotnik_registry *registry,
                 struct spotnik_resume *ret)
 {
@@ -239,7 +240,8 @@ static int take(const char *dir, const struct spotnik_shelf_entry *entry,
     return 0;
 }
 
-static int try_entry(const char *dir, const char *job, const struct spotnik_shelf_entry *entry,
+static int try_entry(const char *dir, const char *job,
+                     const struct spotnik_checkpoint_store_entry *entry,
                      struct spotnik_registry *registry, struct spotnik_resume *ret)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
@@ -260,14 +262,16 @@ static int try_entry(const char *dir, const char *job, const struct spotnik_shel
 
 /* Those newer than the one loaded belong to a past that did not happen: never again to be taken for
  * the newest. */
-static void set_aside(const char *dir, const struct spotnik_shelf_list *list, uint32_t count)
+static void set_aside(const char *dir, const struct spotnik_checkpoint_store_list *list,
+                      uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (list->entry[i].written_s)
-            spotnik_shelf_set_aside(dir, list->entry[i].name);
+            spotnik_checkpoint_store_set_aside(dir, list->entry[i].name);
 }
 
-static int load_newest(const char *dir, const char *job, const struct spotnik_shelf_list *list,
+static int load_newest(const char *dir, const char *job,
+                       const struct spotnik_checkpoint_store_list *list,
                        struct spotnik_registry *registry, struct spotnik_resume *ret)
 {
     uint32_t damaged = 0;
@@ -294,26 +298,27 @@ static int load_newest(const char *dir, const char *job, const struct spotnik_sh
 int spotnik_checkpoint_load(const char *dir, const char *job, struct spotnik_registry *registry,
                             struct spotnik_resume *ret)
 {
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
 
     memset(ret, 0, sizeof *ret);
-    int rc = spotnik_shelf_list(dir, &list);
+    int rc = spotnik_checkpoint_store_list(dir, &list);
     if (rc)
         return rc;
     rc = load_newest(dir, job, &list, registry, ret);
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
     return rc;
 }
 
 /* ---- one that was named ---- */
 
 /* The folder that `path` is in, and its own name. False: it is no name of a checkpoint. */
-static bool split(const char *path, char dir[PATH_MAX], char name[SPOTNIK_SHELF_NAME_MAX + 1])
+static bool split(const char *path, char dir[PATH_MAX],
+                  char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1])
 {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
 
-    if (!slash || length >= PATH_MAX || strlen(slash + 1) > SPOTNIK_SHELF_NAME_MAX)
+    if (!slash || length >= PATH_MAX || strlen(slash + 1) > SPOTNIK_CHECKPOINT_STORE_NAME_MAX)
         return false;
     snprintf(dir, PATH_MAX, "%.*s", (int)length, path);
     strcpy(name, slash + 1);
@@ -322,7 +327,7 @@ static bool split(const char *path, char dir[PATH_MAX], char name[SPOTNIK_SHELF_
 
 int spotnik_checkpoint_manifest_at(const char *path, struct spotnik_manifest *ret)
 {
-    char dir[PATH_MAX], name[SPOTNIK_SHELF_NAME_MAX + 1];
+    char dir[PATH_MAX], name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
     if (!split(path, dir, name))
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "it has no name of a checkpoint");
@@ -333,7 +338,7 @@ int spotnik_checkpoint_load_from(const char *path, struct spotnik_registry *regi
                                  struct spotnik_resume *ret)
 {
     char dir[PATH_MAX], why[300];
-    struct spotnik_shelf_entry entry = { .step = 0 };
+    struct spotnik_checkpoint_store_entry entry = { .step = 0 };
 
     memset(ret, 0, sizeof *ret);
     int rc = split(path, dir, entry.name)

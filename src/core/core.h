@@ -40,7 +40,7 @@
 #include "ring/tree.h"
 
 #define SPOTNIK_BUCKETS_MAX 258 /* 0..255 are the caller's */
-/* the library's own: numbers that all members decide by (src/api/agreed.h) */
+/* the library's own: numbers that all members decide by (src/api/step_stats.h) */
 #define SPOTNIK_BUCKET_AGREED 256
 #define SPOTNIK_BUCKET_BARRIER 257
 /* of collectives, where the caller has taken 255; a step with one is none without buckets */

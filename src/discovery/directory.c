@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One round of the search in a directory. The process that makes genesis-<n> founds the job for the
  * n-th time. All others join by any member whose record lies there. genesis-<n + 1> follows only
- * when no process with a record there can be alive in a view (judge.c). The rules, and why:
+ * when no process with a record there can be alive in a view (liveness.c). The rules, and why:
  * docs/design/0002-finding-the-job.md. */
 #include <errno.h>
 #include <stdio.h>
@@ -19,9 +19,10 @@
 #define QUIET_REFRESHES 3
 #define QUIET_ROUNDS 2
 
-static bool has_genesis(const struct spotnik_discovery_search *search)
+static bool has_founding_record(const struct spotnik_discovery_search *search)
 {
-    return search->watch.generation > 0 && search->watch.genesis.reading == SPOTNIK_READING_RECORD;
+    return search->watch.generation > 0
+           && search->watch.founding_record.reading == SPOTNIK_READING_RECORD;
 }
 
 static bool is_own(const struct spotnik_discovery_search *search,
@@ -33,15 +34,16 @@ static bool is_own(const struct spotnik_discovery_search *search,
 /* The lineage that the next founding follows. */
 static struct spotnik_founding lineage_before(const struct spotnik_discovery_search *search)
 {
-    return search->status != NULL
-               ? search->ours
-               : spotnik_genesis_lineage(&search->watch.genesis, search->watch.generation);
+    return search->status != NULL ? search->ours
+                                  : spotnik_founding_record_lineage(&search->watch.founding_record,
+                                                                    search->watch.generation);
 }
 
 /* ---- asking ---- */
 
 static void question_make(struct spotnik_discovery_search *search,
-                          const struct spotnik_sighting *entry, struct spotnik_question *question)
+                          const struct spotnik_watcher_entry *entry,
+                          struct spotnik_question *question)
 {
     bool seeks = entry->record.standing == SPOTNIK_STANDING_SEEKING;
     *question = (struct spotnik_question){ .expected = &entry->record.member, .name = entry->name };
@@ -51,17 +53,17 @@ static void question_make(struct spotnik_discovery_search *search,
 
 /* Another process, which is parked, has the address of one that is gone. It has a record of its
  * own, by which it is judged. */
-static bool is_anothers(const struct spotnik_lookout *watch,
+static bool is_anothers(const struct spotnik_watcher *watch,
                         const struct spotnik_question *question)
 {
     return question->reply == SPOTNIK_DISCOVERY_REPLY_PARKED
            && !spotnik_id_equal(question->answer.self.id, question->expected->id)
-           && spotnik_lookout_find(watch, question->answer.self.id) != NULL;
+           && spotnik_watcher_find(watch, question->answer.self.id) != NULL;
 }
 
 bool spotnik_directory_ask(struct spotnik_discovery_search *search)
 {
-    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_watcher *watch = &search->watch;
     struct spotnik_question *question = calloc((size_t)watch->count + 1, sizeof *question);
     if (question == NULL) {
         search->error = spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to search for the job");
@@ -71,8 +73,9 @@ bool spotnik_directory_ask(struct spotnik_discovery_search *search)
     for (uint32_t i = 0; i < watch->count; i++)
         question_make(search, &watch->entry[i], &question[i]);
     question[watch->count].skipped = true;
-    if (has_genesis(search) && spotnik_lookout_find(watch, watch->genesis.record.member.id) == NULL)
-        question_make(search, &watch->genesis, &question[watch->count]);
+    if (has_founding_record(search)
+        && spotnik_watcher_find(watch, watch->founding_record.record.member.id) == NULL)
+        question_make(search, &watch->founding_record, &question[watch->count]);
     struct spotnik_founding ours = lineage_before(search);
     spotnik_discovery_ask(&search->self, question, watch->count + 1, search->status == NULL, &ours);
     for (uint32_t i = 0; i <= watch->count; i++)
@@ -88,7 +91,7 @@ static bool may_join(const struct spotnik_discovery_search *search,
                      const struct spotnik_record *record, const struct spotnik_answer *answer)
 {
     return !spotnik_id_equal(record->member.id, answer->self.id) || record->generation == 0
-           || !has_genesis(search) || record->generation >= search->watch.generation;
+           || !has_founding_record(search) || record->generation >= search->watch.generation;
 }
 
 static void sponsor_take(struct spotnik_discovery_search *search,
@@ -103,11 +106,11 @@ static void sponsor_take(struct spotnik_discovery_search *search,
 
 static bool sponsor_find(struct spotnik_discovery_search *search)
 {
-    const struct spotnik_lookout *watch = &search->watch;
+    const struct spotnik_watcher *watch = &search->watch;
     for (uint32_t i = 0; i <= watch->count; i++) {
         const struct spotnik_question *question = &search->question[i];
         const struct spotnik_record *record =
-            i < watch->count ? &watch->entry[i].record : &watch->genesis.record;
+            i < watch->count ? &watch->entry[i].record : &watch->founding_record.record;
         if (question->reply != SPOTNIK_DISCOVERY_REPLY_IN_VIEW)
             continue;
         if (!spotnik_discovery_may_follow(search->discovery, &question->answer)) {
@@ -131,9 +134,9 @@ static bool sponsor_find(struct spotnik_discovery_search *search)
 /* Whoever has the address of a process that has ended speaks of another job. */
 static void refusal_note(struct spotnik_discovery_search *search,
                          const struct spotnik_question *question,
-                         enum spotnik_discovery_verdict verdict)
+                         enum spotnik_discovery_liveness liveness)
 {
-    if (question->refusal == 0 || verdict == SPOTNIK_DISCOVERY_VERDICT_ENDED)
+    if (question->refusal == 0 || liveness == SPOTNIK_DISCOVERY_LIVENESS_ENDED)
         return;
     search->refusal = question->refusal;
     snprintf(search->refused, sizeof search->refused, "%.120s (record %.48s)", question->text,
@@ -155,8 +158,8 @@ static void hope(struct spotnik_discovery_search *search, uint64_t for_ns, uint6
 static bool is_founder(const struct spotnik_discovery_search *search,
                        const struct spotnik_record *record)
 {
-    return has_genesis(search)
-           && spotnik_id_equal(record->member.id, search->watch.genesis.record.member.id);
+    return has_founding_record(search)
+           && spotnik_id_equal(record->member.id, search->watch.founding_record.record.member.id);
 }
 
 /* A member of a replaced lineage does not block a founding. The exception is a member that has just
@@ -164,13 +167,13 @@ static bool is_founder(const struct spotnik_discovery_search *search,
 static bool is_past(const struct spotnik_discovery_search *search,
                     const struct spotnik_record *record)
 {
-    return has_genesis(search) && record->generation != 0
+    return has_founding_record(search) && record->generation != 0
            && record->generation < search->watch.generation && !is_founder(search, record);
 }
 
 /* A live writer would have written by now. */
 static bool seems_dead(const struct spotnik_discovery_search *search,
-                       const struct spotnik_sighting *entry)
+                       const struct spotnik_watcher_entry *entry)
 {
     return entry->unchanged_ns
            >= spotnik_time_min(search->watch.watched_ns, 3 * search->discovery->times.refresh_ns);
@@ -189,10 +192,10 @@ static bool goes_after_us(const struct spotnik_discovery_search *search,
 
 /* A member says that the job was founded for this time, and that founding is not there: the member
  * may live, and nobody founds here. */
-static void missing_judge(struct spotnik_discovery_search *search)
+static void missing_liveness_check(struct spotnik_discovery_search *search)
 {
     for (uint32_t i = 0; i < search->watch.count && search->free; i++) {
-        const struct spotnik_sighting *entry = &search->watch.entry[i];
+        const struct spotnik_watcher_entry *entry = &search->watch.entry[i];
         if (entry->reading != SPOTNIK_READING_RECORD || is_own(search, &entry->record)
             || entry->record.generation <= search->watch.generation)
             continue;
@@ -205,24 +208,24 @@ static void missing_judge(struct spotnik_discovery_search *search)
     }
 }
 
-static void record_judge(struct spotnik_discovery_search *search, uint32_t i)
+static void record_liveness_check(struct spotnik_discovery_search *search, uint32_t i)
 {
-    const struct spotnik_sighting *entry = &search->watch.entry[i];
+    const struct spotnik_watcher_entry *entry = &search->watch.entry[i];
     const struct spotnik_question *question = &search->question[i];
     char why[400];
     uint64_t time_left_ns, stale_ns = search->discovery->times.stale_ns;
     bool whole = entry->reading == SPOTNIK_READING_RECORD;
     if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
-    enum spotnik_discovery_verdict verdict =
-        spotnik_discovery_judge(entry, question, &search->discovery->times, why, sizeof why,
-                                &time_left_ns);
-    refusal_note(search, question, verdict);
-    bool parked = verdict == SPOTNIK_DISCOVERY_VERDICT_PARKED;
-    if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE && whole && is_founder(search, &entry->record)
+    enum spotnik_discovery_liveness liveness =
+        spotnik_discovery_liveness_check(entry, question, &search->discovery->times, why,
+                                         sizeof why, &time_left_ns);
+    refusal_note(search, question, liveness);
+    bool parked = liveness == SPOTNIK_DISCOVERY_LIVENESS_PARKED;
+    if (liveness == SPOTNIK_DISCOVERY_LIVENESS_FREE && whole && is_founder(search, &entry->record)
         && question->reply == SPOTNIK_DISCOVERY_REPLY_IDLE)
         search->free = false; /* it is about to found */
-    if ((verdict != SPOTNIK_DISCOVERY_VERDICT_WAIT && !parked)
+    if ((liveness != SPOTNIK_DISCOVERY_LIVENESS_WAIT && !parked)
         || (parked && goes_after_us(search, &entry->record)))
         return;
     search->free = false;
@@ -254,26 +257,27 @@ static bool is_over(const struct spotnik_discovery_search *search, uint64_t foun
 }
 
 /* Its founder has left no record: it is not in the job any more, or lives and cannot write. */
-static void founder_judge(struct spotnik_discovery_search *search)
+static void founder_liveness_check(struct spotnik_discovery_search *search)
 {
-    const struct spotnik_lookout *watch = &search->watch;
-    const struct spotnik_record *record = &watch->genesis.record;
+    const struct spotnik_watcher *watch = &search->watch;
+    const struct spotnik_record *record = &watch->founding_record.record;
     const struct spotnik_question *question = &search->question[watch->count];
     char why[400];
     uint64_t time_left_ns;
     if (watch->generation == 0
-        || (has_genesis(search)
-            && (is_own(search, record) || spotnik_lookout_find(watch, record->member.id) != NULL
+        || (has_founding_record(search)
+            && (is_own(search, record) || spotnik_watcher_find(watch, record->member.id) != NULL
                 || is_over(search, record->founding) || spotnik_discovery_was_here(record))))
         return;
-    enum spotnik_discovery_verdict verdict =
-        spotnik_discovery_judge(&watch->genesis, question, &search->discovery->times, why,
-                                sizeof why, &time_left_ns);
-    refusal_note(search, question, verdict);
-    if (verdict == SPOTNIK_DISCOVERY_VERDICT_FREE
+    enum spotnik_discovery_liveness liveness =
+        spotnik_discovery_liveness_check(&watch->founding_record, question,
+                                         &search->discovery->times, why, sizeof why, &time_left_ns);
+    refusal_note(search, question, liveness);
+    if (liveness == SPOTNIK_DISCOVERY_LIVENESS_FREE
         && question->reply == SPOTNIK_DISCOVERY_REPLY_IDLE)
         search->free = false; /* about to found, or to join those that went on without it */
-    if (verdict != SPOTNIK_DISCOVERY_VERDICT_WAIT && verdict != SPOTNIK_DISCOVERY_VERDICT_PARKED)
+    if (liveness != SPOTNIK_DISCOVERY_LIVENESS_WAIT
+        && liveness != SPOTNIK_DISCOVERY_LIVENESS_PARKED)
         return;
     search->free = false;
     spotnik_discovery_say(search, "%s", why);
@@ -294,16 +298,17 @@ static bool is_quiet(struct spotnik_discovery_search *search)
     return false;
 }
 
-bool spotnik_directory_judge(struct spotnik_discovery_search *search)
+bool spotnik_directory_liveness_check(struct spotnik_discovery_search *search)
 {
     search->free = true;
-    missing_judge(search);
+    missing_liveness_check(search);
     for (uint32_t i = 0; i < search->watch.count; i++)
-        record_judge(search, i);
-    founder_judge(search);
+        record_liveness_check(search, i);
+    founder_liveness_check(search);
     if (!search->free)
         search->busy_ns = search->watch.watched_ns;
-    return search->free && ((search->heir && search->watch.generation == 0) || is_quiet(search));
+    return search->free
+           && ((search->claimant && search->watch.generation == 0) || is_quiet(search));
 }
 
 /* ---- founding ---- */
@@ -312,22 +317,22 @@ bool spotnik_directory_judge(struct spotnik_discovery_search *search)
 int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t step)
 {
     struct spotnik_discovery *discovery = search->discovery;
-    struct spotnik_lookout *watch = &search->watch;
+    struct spotnik_watcher *watch = &search->watch;
     struct spotnik_founding before = lineage_before(search), founding;
     uint64_t seen = watch->generation, highest;
     spotnik_discovery_founding_make(&before, seen + 1, &founding);
     search->busy_ns = watch->watched_ns; /* if it comes to nothing, watch again */
-    int rc = spotnik_genesis_highest(discovery->spec.directory, &highest);
+    int rc = spotnik_founding_record_highest(discovery->spec.directory, &highest);
     if (rc == 0 && highest != seen)
         rc = -EEXIST; /* another process was first */
     if (rc != 0)
         return rc;
     (void)spotnik_witness_offer(discovery, &founding);
-    rc = spotnik_genesis_make(discovery, &founding, step);
+    rc = spotnik_founding_record_make(discovery, &founding, step);
     if (rc == 0
-        && spotnik_lookout_has_woken(watch, &search->self, discovery->spec.directory,
+        && spotnik_watcher_has_woken(watch, &search->self, discovery->spec.directory,
                                      discovery->times.stale_ns, seen + 1)) {
-        spotnik_genesis_take_back(discovery, &founding);
+        spotnik_founding_record_take_back(discovery, &founding);
         rc = -EAGAIN; /* somebody turned out to be alive */
     }
     spotnik_witness_remove(discovery->spec.directory, rc != 0 ? founding.id : before.id);
@@ -369,7 +374,7 @@ static enum spotnik_discovery_round found(struct spotnik_discovery_search *searc
 
 /* The mark of a fresh directory goes to one process, which then knows that nobody was there
  * before. */
-static void heir_try(struct spotnik_discovery_search *search)
+static void claimant_try(struct spotnik_discovery_search *search)
 {
     const char *directory = search->discovery->spec.directory;
     char from[PATH_MAX], to[PATH_MAX];
@@ -378,7 +383,7 @@ static void heir_try(struct spotnik_discovery_search *search)
              (unsigned long long)search->self.self.id.low);
     if (rename(from, to) != 0)
         return;
-    search->heir = true;
+    search->claimant = true;
     unlink(to);
 }
 
@@ -392,26 +397,27 @@ static enum spotnik_discovery_round conclude(struct spotnik_discovery_search *se
                 search, "no member of the job that this process was in, or was joining, answers");
         return SPOTNIK_DISCOVERY_AGAIN;
     }
-    if (search->watch.generation == 0 && !search->heir)
-        heir_try(search);
-    if (!spotnik_directory_judge(search))
+    if (search->watch.generation == 0 && !search->claimant)
+        claimant_try(search);
+    if (!spotnik_directory_liveness_check(search))
         return SPOTNIK_DISCOVERY_AGAIN;
     search->error = spotnik_discovery_done_check(search);
     return search->error != 0 ? SPOTNIK_DISCOVERY_ERROR : found(search);
 }
 
-/* A genesis of somebody else is an error at once: nobody gets any further here. One that cannot be
- * read may yet be. */
+/* A founding record of somebody else is an error at once: nobody gets any further here. One that
+ * cannot be read may yet be. */
 static bool is_foreign(struct spotnik_discovery_search *search)
 {
-    const struct spotnik_sighting *genesis = &search->watch.genesis;
+    const struct spotnik_watcher_entry *founding_record = &search->watch.founding_record;
     if (search->watch.generation == 0
-        || (genesis->reading != SPOTNIK_READING_KEY && genesis->reading != SPOTNIK_READING_JOB))
+        || (founding_record->reading != SPOTNIK_READING_KEY
+            && founding_record->reading != SPOTNIK_READING_JOB))
         return false;
-    bool job = genesis->reading == SPOTNIK_READING_JOB;
+    bool job = founding_record->reading == SPOTNIK_READING_JOB;
     search->error =
         spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
-                             search->discovery->spec.directory, genesis->name,
+                             search->discovery->spec.directory, founding_record->name,
                              job ? "belongs to another job: give each job its own directory"
                                  : "is signed with another job key");
     return true;
@@ -433,7 +439,7 @@ enum spotnik_discovery_round
 spotnik_discovery_directory_round(struct spotnik_discovery_search *search)
 {
     search->error = 0;
-    int rc = spotnik_lookout_look(&search->watch, &search->self, search->discovery->spec.directory,
+    int rc = spotnik_watcher_look(&search->watch, &search->self, search->discovery->spec.directory,
                                   spotnik_discovery_gap_max(search->discovery));
     if (rc != 0)
         return unreadable(search, rc);

@@ -107,7 +107,7 @@ void spotnik_discovery_free(struct spotnik_discovery *discovery)
     if (discovery == NULL)
         return;
     spotnik_discovery_withdraw(discovery);
-    spotnik_lookout_done(&discovery->parked.watch);
+    spotnik_watcher_done(&discovery->parked.watch);
     pthread_cond_destroy(&discovery->changed);
     pthread_mutex_destroy(&discovery->lock);
     pthread_mutex_destroy(&discovery->writing);
@@ -119,7 +119,7 @@ void spotnik_discovery_free(struct spotnik_discovery *discovery)
  * while the founder is dead, and finds us in no list, would found the job anew beside us (P1). The
  * old record names our address as well, so it may stay when the new one cannot be written. But
  * where there is none yet, we must not ask to be let in. The record first, then the look: a founder
- * makes its genesis and then looks at the records, so one of the two sees the other. */
+ * makes its founding record and then looks at the records, so one of the two sees the other. */
 int spotnik_discovery_renew(struct spotnik_discovery *discovery)
 {
     char old[64], new[64];
@@ -158,7 +158,7 @@ bool spotnik_discovery_is_youngest(struct spotnik_discovery *discovery)
     pthread_mutex_unlock(&discovery->lock);
     return !superseded
            && (!discovery->spec.is_directory
-               || spotnik_genesis_guard(discovery, &by) != SPOTNIK_ERR_LINEAGE);
+               || spotnik_founding_record_guard(discovery, &by) != SPOTNIK_ERR_LINEAGE);
 }
 
 void spotnik_discovery_warning(struct spotnik_discovery *discovery, char *text, size_t size)
@@ -258,7 +258,7 @@ int spotnik_discovery_find(struct spotnik_discovery *discovery, bool may_found, 
     search.opened = !may_found; /* we were in it */
     int rc = search_run(&search, until_ns, stop, context, &found);
     waiting_tell(&search, true);
-    spotnik_lookout_done(&search.watch);
+    spotnik_watcher_done(&search.watch);
     explicit_bzero(search.self.key, sizeof search.self.key);
     if (rc != 0)
         return rc;

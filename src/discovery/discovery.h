@@ -96,8 +96,8 @@ void spotnik_discovery_withdraw(struct spotnik_discovery *discovery);
 void spotnik_discovery_free(struct spotnik_discovery *discovery);
 
 /* Make a directory for one job alone, or mark one just made. The first member then need not wait to
- * see whether others put a lost genesis back. 0, or -1 with errno. Never for a directory that a job
- * has used. */
+ * see whether others put a lost founding record back. 0, or -1 with errno. Never for a directory
+ * that a job has used. */
 int spotnik_discovery_fresh(const char *directory);
 
 /* For tools that are no members: the addresses `spec` names now (ids are none with a list). Returns

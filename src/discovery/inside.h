@@ -10,7 +10,7 @@
 #include "discovery/discovery.h"
 #include "discovery/record.h"
 #include "discovery/spec.h"
-#include "discovery/lookout.h"
+#include "discovery/watcher.h"
 
 #define SPOTNIK_DISCOVERY_ASK_NS (500 * SPOTNIK_MS)   /* patience with one address */
 #define SPOTNIK_DISCOVERY_AGAIN_NS (100 * SPOTNIK_MS) /* between two rounds */
@@ -44,9 +44,9 @@ struct spotnik_discovery_search {
     const spotnik_job_status *status; /* cut off: ours; NULL: in no view */
     struct spotnik_founding ours;     /* cut off: of our view */
     /* directory: we took the mark of a fresh one, so nobody was there before us */
-    bool heir;
+    bool claimant;
     bool opened; /* directory: it could be read once */
-    struct spotnik_lookout watch;
+    struct spotnik_watcher watch;
     struct spotnik_question *question; /* of this round: one for each record, and the founder's */
     bool free;                         /* in this round nobody stands in the way of founding */
     uint64_t busy_ns;                  /* watched when somebody did last */
@@ -109,7 +109,7 @@ struct spotnik_discovery {
     uint32_t patience;          /* rounds to wait before we count votes for us again */
 };
 
-/* self.c. Monotonic. */
+/* own_record.c. Monotonic. */
 uint64_t spotnik_discovery_clock_ns(void);
 
 /* Under the lock: until then, or until somebody wants us. */
@@ -142,25 +142,26 @@ int spotnik_discovery_named(const struct spotnik_discovery_spec *spec,
                             const struct spotnik_credentials *credentials,
                             struct spotnik_member **ret, uint32_t *ret_count);
 
-/* genesis.c: the founder. */
+/* founding_record.c: the founder. */
 /* Make the file of this generation: 0, -EEXIST when another process did, -ERANGE when there is no
  * such number, or minus an errno. Blocking. */
-int spotnik_genesis_make(struct spotnik_discovery *discovery,
-                         const struct spotnik_founding *founding, uint64_t step);
+int spotnik_founding_record_make(struct spotnik_discovery *discovery,
+                                 const struct spotnik_founding *founding, uint64_t step);
 /* Take it back: somebody turned out to be alive. */
-void spotnik_genesis_take_back(struct spotnik_discovery *discovery,
-                               const struct spotnik_founding *founding);
-/* born.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been
+void spotnik_founding_record_take_back(struct spotnik_discovery *discovery,
+                                       const struct spotnik_founding *founding);
+/* founded_at.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been
  * set. */
-uint64_t spotnik_discovery_born_ms(void);
+uint64_t spotnik_discovery_founded_at_ms(void);
 
-/* What a genesis says of its lineage; id 0: it is none. */
-struct spotnik_founding spotnik_genesis_lineage(const struct spotnik_sighting *genesis,
-                                                uint64_t generation);
+/* What a founding record says of its lineage; id 0: it is none. */
+struct spotnik_founding
+spotnik_founding_record_lineage(const struct spotnik_watcher_entry *founding_record,
+                                uint64_t generation);
 /* A member: is ours the youngest lineage that the directory knows? 0; SPOTNIK_ERR_LINEAGE when a
  * younger one has taken our place (*ret says which); or SPOTNIK_ERR_SYSTEM: our founding has
  * vanished, or cannot be read. */
-int spotnik_genesis_guard(struct spotnik_discovery *discovery, struct spotnik_record *ret);
+int spotnik_founding_record_guard(struct spotnik_discovery *discovery, struct spotnik_record *ret);
 
 /* witness.c. All blocking. */
 /* Give a founding of ours, made just now, a witness, where the directory will do: its id says so
@@ -179,7 +180,7 @@ void spotnik_witness_stop(struct spotnik_discovery *discovery);
 /* directory.c: ask those whose records lie there. False: no memory, and the error is set. */
 bool spotnik_directory_ask(struct spotnik_discovery_search *search);
 /* Can nobody else be alive in the job, and have we watched for long enough? */
-bool spotnik_directory_judge(struct spotnik_discovery_search *search);
+bool spotnik_directory_liveness_check(struct spotnik_discovery_search *search);
 /* Found the next generation. 0; -EEXIST: another process did; -EAGAIN: somebody turned out to be
  * alive; -ERANGE: there is no number left; or minus an errno. Blocking. */
 int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t step);
@@ -188,7 +189,7 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
  * further step. 0: go on. */
 int spotnik_discovery_done_check(const struct spotnik_discovery_search *search);
 
-/* parked.c: look where new members look, and go on alone when nobody else can be alive.
+/* partition_scan.c: look where new members look, and go on alone when nobody else can be alive.
  * Blocking. */
 void spotnik_discovery_parked(struct spotnik_discovery *discovery,
                               const spotnik_job_status *status);
@@ -240,22 +241,22 @@ void spotnik_discovery_ask(const struct spotnik_credentials *self,
 void spotnik_discovery_say(struct spotnik_discovery_search *search, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* ---- judge.c: may this record belong to a live process? ---- */
+/* ---- liveness.c: may this record belong to a live process? ---- */
 
-enum spotnik_discovery_verdict {
-    SPOTNIK_DISCOVERY_VERDICT_FREE,   /* lives, and cannot be in a view */
-    SPOTNIK_DISCOVERY_VERDICT_ENDED,  /* proven */
-    SPOTNIK_DISCOVERY_VERDICT_STALE,  /* silent, and has not written for T */
-    SPOTNIK_DISCOVERY_VERDICT_PARKED, /* lives in a view, cut off */
-    SPOTNIK_DISCOVERY_VERDICT_WAIT,   /* may live */
+enum spotnik_discovery_liveness {
+    SPOTNIK_DISCOVERY_LIVENESS_FREE,   /* lives, and cannot be in a view */
+    SPOTNIK_DISCOVERY_LIVENESS_ENDED,  /* proven */
+    SPOTNIK_DISCOVERY_LIVENESS_STALE,  /* silent, and has not written for T */
+    SPOTNIK_DISCOVERY_LIVENESS_PARKED, /* lives in a view, cut off */
+    SPOTNIK_DISCOVERY_LIVENESS_WAIT,   /* may live */
 };
 
-/* `why` (may be NULL): what to say where the verdict is WAIT or PARKED. *ret_time_left_ns: 0, or
+/* `why` (may be NULL): what to say where the liveness is WAIT or PARKED. *ret_time_left_ns: 0, or
  * how long it takes until the record is stale, if it stays as it is. */
-enum spotnik_discovery_verdict spotnik_discovery_judge(const struct spotnik_sighting *entry,
-                                                       const struct spotnik_question *question,
-                                                       const struct spotnik_discovery_times *times,
-                                                       char *why, size_t size,
-                                                       uint64_t *ret_time_left_ns);
+enum spotnik_discovery_liveness
+spotnik_discovery_liveness_check(const struct spotnik_watcher_entry *entry,
+                                 const struct spotnik_question *question,
+                                 const struct spotnik_discovery_times *times, char *why,
+                                 size_t size, uint64_t *ret_time_left_ns);
 
 #endif

@@ -29,11 +29,11 @@ static int records_named(const struct spotnik_discovery_spec *spec,
                          const struct spotnik_credentials *credentials, struct spotnik_member **ret,
                          uint32_t *ret_count)
 {
-    struct spotnik_lookout watch = { .count = 0 };
-    int rc = spotnik_lookout_look(&watch, credentials, spec->directory, 0);
+    struct spotnik_watcher watch = { .count = 0 };
+    int rc = spotnik_watcher_look(&watch, credentials, spec->directory, 0);
     errno = -rc;
     if (rc != 0) {
-        spotnik_lookout_done(&watch);
+        spotnik_watcher_done(&watch);
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
                                     spec->directory);
     }
@@ -44,7 +44,7 @@ static int records_named(const struct spotnik_discovery_spec *spec,
             if (watch.entry[i].reading == SPOTNIK_READING_RECORD
                 && turn == order(&watch.entry[i].record))
                 (*ret)[(*ret_count)++] = watch.entry[i].record.member;
-    spotnik_lookout_done(&watch);
+    spotnik_watcher_done(&watch);
     return *ret != NULL
                ? 0
                : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a list of members");
@@ -129,8 +129,8 @@ static void superseded(struct spotnik_discovery *discovery, const spotnik_job_st
         spotnik_runtime_end(discovery->runtime, SPOTNIK_ERR_LINEAGE, spotnik_last_error());
 }
 
-/* The record first, then the look at the genesis: a founder does it the other way round
- * (lookout.h). A founding that has vanished ends nobody, and is told. */
+/* The record first, then the look at the founding record: a founder does it the other way round
+ * (watcher.h). A founding that has vanished ends nobody, and is told. */
 static void keep_directory(struct spotnik_discovery *discovery)
 {
     uint64_t begun_ns = spotnik_clock_boot_ns();
@@ -139,7 +139,7 @@ static void keep_directory(struct spotnik_discovery *discovery)
     (void)spotnik_discovery_record_refresh(discovery); /* the warning says what went wrong */
     spotnik_runtime_status(discovery->runtime, &status);
     int guard = status.view_epoch > 0 && !spotnik_discovery_refounds(discovery)
-                    ? spotnik_genesis_guard(discovery, &by)
+                    ? spotnik_founding_record_guard(discovery, &by)
                     : 0;
     if (guard == SPOTNIK_ERR_LINEAGE) {
         superseded(discovery, &status, &by);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which process of which kernel wrote a record, and whether that process still lives. Only the
  * kernel that runs a process can prove its death; everybody else has nothing but time
- * (lookout.h). */
+ * (watcher.h). */
 #ifndef SPOTNIK_DISCOVERY_PROCESS_H
 #define SPOTNIK_DISCOVERY_PROCESS_H
 

@@ -57,7 +57,7 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
                     (number)process->boot, (number)process->pid, (number)process->start,
                     (number)process->space, (number)record->generation, (number)record->founding,
                     (number)record->epoch, (number)record->step, standing_names[record->standing],
-                    (number)record->counter, (number)record->root, (number)record->born_ms);
+                    (number)record->counter, (number)record->root, (number)record->founded_at_ms);
 }
 
 size_t spotnik_record_format(const struct spotnik_credentials *self, const char *name,
@@ -119,17 +119,17 @@ static bool standing_parse(const char *word, enum spotnik_standing *ret)
 
 static bool how_parse(const char *text, struct spotnik_record *record)
 {
-    number boot, pid, start, space, generation, founding, epoch, step, counter, root, born_ms;
+    number boot, pid, start, space, generation, founding, epoch, step, counter, root, founded_at_ms;
     char word[16];
     if (sscanf(text,
                "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate "
                "%15s\ncounter %llu\nroot %16llx %llu\n",
                &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter,
-               &root, &born_ms)
+               &root, &founded_at_ms)
         != 12)
         return false;
     record->root = root;
-    record->born_ms = born_ms;
+    record->founded_at_ms = founded_at_ms;
     record->process =
         (struct spotnik_process){ .boot = boot, .pid = pid, .start = start, .space = space };
     record->generation = generation;

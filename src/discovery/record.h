@@ -27,7 +27,7 @@ struct spotnik_record {
     struct spotnik_process process; /* boot 0: the record does not say */
     uint64_t counter;               /* another one with every refresh */
     uint64_t generation, founding;  /* of its lineage; 0: not known yet */
-    uint64_t root, born_ms;         /* of the founding (member/view.h) */
+    uint64_t root, founded_at_ms;   /* of the founding (member/view.h) */
     uint64_t epoch, step;           /* its view, and the last step it has committed */
     enum spotnik_standing standing;
 };

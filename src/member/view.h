@@ -50,10 +50,10 @@ struct spotnik_ballot {
 /* What names a lineage; made by its founder, the same as long as that founding lives
  * (founding.h). */
 struct spotnik_founding {
-    uint64_t id;         /* random; 0: not known. Odd: a witness decides its ties (lineage.h) */
-    uint64_t root;       /* the id of the first founding that this one goes back to */
-    uint64_t born_ms;    /* when that was, by the clock of its founder */
-    uint64_t generation; /* counts the foundings of one root; in a folder, genesis-<n> */
+    uint64_t id;            /* random; 0: not known. Odd: a witness decides its ties (lineage.h) */
+    uint64_t root;          /* the id of the first founding that this one goes back to */
+    uint64_t founded_at_ms; /* when that was, by the clock of its founder */
+    uint64_t generation;    /* counts the foundings of one root; in a folder, genesis-<n> */
 };
 
 /* For the whole life of a lineage, and known with its name: two halves must never decide by

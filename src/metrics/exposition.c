@@ -112,18 +112,20 @@ static void add_steps(struct spotnik_text *text, const struct spotnik_watched *o
           "Number of the last step that can never be undone.");
     gauge(text, "steps_planned", (double)of->steps_max,
           "Steps after which the job ends; 0 where no end is known.");
-    counter(text, "steps_total", of->tally.steps, "Steps this process has computed and committed.");
-    counter(text, "steps_replayed_total", of->tally.replayed,
+    counter(text, "steps_total", of->counters.steps,
+            "Steps this process has computed and committed.");
+    counter(text, "steps_replayed_total", of->counters.replayed,
             "Committed steps this process has repeated as a joiner.");
     head(text, "steps_retried_total", "counter",
          "Steps that this member had to make again, by reason.");
     add(text, "spotnik_steps_retried_total{reason=\"loss\"} %" PRIu64 "\n", of->sums.recoveries);
-    add(text, "spotnik_steps_retried_total{reason=\"excluded\"} %" PRIu64 "\n", of->tally.excluded);
+    add(text, "spotnik_steps_retried_total{reason=\"excluded\"} %" PRIu64 "\n",
+        of->counters.excluded);
     head(text, "step_duration_seconds", "histogram", "Time from one commit to the next.");
-    histogram(text, "step_duration_seconds", "", &of->tally.step);
+    histogram(text, "step_duration_seconds", "", &of->counters.step);
     head(text, "allreduce_exposed_seconds", "histogram",
          "Time in step_commit: the part of the all-reduce that compute does not hide.");
-    histogram(text, "allreduce_exposed_seconds", "", &of->tally.commit);
+    histogram(text, "allreduce_exposed_seconds", "", &of->counters.commit);
     head(text, "time_seconds_total", "counter",
          "Where the time of this process went, by part of the step.");
     static const char *const part[SPOTNIK_PACE_PARTS] = { "apply", "begin", "compute", "commit" };
@@ -136,11 +138,11 @@ static void add_work(struct spotnik_text *text, const struct spotnik_watched *of
 {
     double hours = seconds(of->now_ns - of->born_ns) / 3600;
 
-    counter(text, "samples_total", of->tally.samples,
+    counter(text, "samples_total", of->counters.samples,
             "Samples of this process's committed shares.");
     gauge(text, "step_samples", (double)of->batch,
           "Samples of a step over all members together; 0 where the job has no ledger.");
-    counter(text, "reduced_bytes_total", of->tally.reduced_bytes,
+    counter(text, "reduced_bytes_total", of->counters.reduced_bytes,
             "Bytes given to all-reduce in committed steps.");
     counter_real(
         text, "lost_work_seconds_total", seconds(spotnik_watched_lost_ns(of)),
@@ -262,7 +264,7 @@ void spotnik_watched_phases(const spotnik_recovery *recovery, uint64_t ret_ns[SP
 
 uint64_t spotnik_watched_lost_ns(const struct spotnik_watched *of)
 {
-    return of->sums.recovering_ns + of->sums.parked_ns + of->tally.wasted_ns;
+    return of->sums.recovering_ns + of->sums.parked_ns + of->counters.wasted_ns;
 }
 
 /* Waiting in step_begin, for members or for the state, is no work; nor is what losses cost inside

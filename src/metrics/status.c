@@ -115,9 +115,9 @@ static void add_checkpoint(struct spotnik_text *text,
 
 static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
 {
-    if (more->tally)
-        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->tally->samples,
-            more->tally->excluded);
+    if (more->counters)
+        add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->counters->samples,
+            more->counters->excluded);
     add(text,
         ",\"steps_max\":%" PRIu64 ",\"batch\":%" PRIu64 ",\"dollars_per_hour\":%.6g,\"observed\":{",
         more->steps_max, more->step_samples, spoken(more->dollars_per_hour));
@@ -136,8 +136,8 @@ static void add_lineage(struct spotnik_text *out, const struct spotnik_presence 
         ",\"lineage\":{\"id\":\"%016" PRIx64 "\",\"root\":\"%016" PRIx64
         "\",\"generation\":%" PRIu64,
         founding->id, founding->root, founding->generation);
-    if (founding->born_ms != SPOTNIK_BORN_UNKNOWN)
-        add(out, ",\"born_ms\":%" PRIu64, founding->born_ms);
+    if (founding->founded_at_ms != SPOTNIK_BORN_UNKNOWN)
+        add(out, ",\"born_ms\":%" PRIu64, founding->founded_at_ms);
     add(out, ",\"met\":");
     add_string(out, met);
     add(out, "}");

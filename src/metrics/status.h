@@ -14,7 +14,7 @@
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"
-#include "metrics/tally.h"
+#include "metrics/counters.h"
 #include "spotnik/spotnik.h"
 
 /* Of the strategy by which replicas are kept together. */
@@ -56,9 +56,9 @@ struct spotnik_status_more {
     uint64_t steps_max;  /* 0: no end is known */
     /* of a step over all members together; 0: the job has no ledger */
     uint64_t step_samples;
-    double dollars_per_hour;           /* of this member; 0: not told */
-    const struct spotnik_tally *tally; /* NULL: not told */
-    uint32_t observed_count;           /* numbers of the program's own */
+    double dollars_per_hour;                 /* of this member; 0: not told */
+    const struct spotnik_counters *counters; /* NULL: not told */
+    uint32_t observed_count;                 /* numbers of the program's own */
     const struct spotnik_observed_value *observed;
     const char *extra; /* more members of the object, ",\"key\":..."; NULL: none */
     const struct spotnik_checkpoint_health *checkpoint; /* NULL: there are none */

@@ -12,7 +12,7 @@
 #include "member/view.h"
 #include "metrics/observed.h"
 #include "metrics/pace.h"
-#include "metrics/tally.h"
+#include "metrics/counters.h"
 #include "spotnik/spotnik.h"
 
 #define SPOTNIK_WATCHED_MEMBERS 256
@@ -48,7 +48,7 @@ struct spotnik_watched {
     spotnik_job_status status;
     struct spotnik_troubles troubles;
     struct spotnik_pace pace;
-    struct spotnik_tally tally;
+    struct spotnik_counters counters;
     struct spotnik_watched_sums sums;
     spotnik_checkpoint_info checkpoint;
     uint64_t checkpoint_seen_ns; /* when complete_step was seen to change */

@@ -56,7 +56,7 @@ int spotnik_common_serve(struct spotnik_p2p_session *session, const struct spotn
     pthread_mutex_unlock(&p2p->lock);
     if (fd < 0)
         return spotnik_pipe_write(&session->pipe, &head, NULL);
-    head.kind = SPOTNIK_P2P_LEND;
+    head.kind = SPOTNIK_P2P_EXPORT;
     int rc = spotnik_pipe_write_file(&session->pipe, &head, fd);
     close(fd);
     return rc;

@@ -17,16 +17,16 @@ static bool is_wanted(struct spotnik_p2p *p2p)
 }
 
 /* Without it snapshots lie in memory of our own, and we send them on request. */
-void spotnik_lend_open(struct spotnik_p2p *p2p)
+void spotnik_export_open(struct spotnik_p2p *p2p)
 {
     struct spotnik_published *published = NULL;
 
     if (!is_wanted(p2p))
         return;
-    pthread_mutex_lock(&p2p->lend_lock);
+    pthread_mutex_lock(&p2p->export_lock);
     if (p2p->segment.fd < 0 && spotnik_segment_new(&p2p->segment) == 0)
         published = spotnik_segment_take(&p2p->segment, sizeof *published);
-    pthread_mutex_unlock(&p2p->lend_lock);
+    pthread_mutex_unlock(&p2p->export_lock);
     if (!published)
         return;
     spotnik_published_init(published);
@@ -35,25 +35,26 @@ void spotnik_lend_open(struct spotnik_p2p *p2p)
     pthread_mutex_unlock(&p2p->lock);
 }
 
-struct spotnik_published_copy *spotnik_lend_take(struct spotnik_p2p *p2p, uint64_t bytes)
+struct spotnik_published_copy *spotnik_export_take(struct spotnik_p2p *p2p, uint64_t bytes)
 {
-    pthread_mutex_lock(&p2p->lend_lock);
+    pthread_mutex_lock(&p2p->export_lock);
     struct spotnik_published_copy *copy = spotnik_segment_take(&p2p->segment, sizeof *copy + bytes);
-    pthread_mutex_unlock(&p2p->lend_lock);
+    pthread_mutex_unlock(&p2p->export_lock);
     return copy;
 }
 
-uint64_t spotnik_lend_offset(const struct spotnik_p2p *p2p, const struct spotnik_edition *edition)
+uint64_t spotnik_export_offset(const struct spotnik_p2p *p2p,
+                               const struct spotnik_p2p_version *held)
 {
-    if (!edition->lent)
+    if (!held->lent)
         return SPOTNIK_PUBLISHED_ELSEWHERE;
-    return (uint64_t)((const uint8_t *)edition->copy - p2p->segment.base);
+    return (uint64_t)((const uint8_t *)held->copy - p2p->segment.base);
 }
 
-int spotnik_lend_serve(struct spotnik_p2p_session *session)
+int spotnik_export_serve(struct spotnik_p2p_session *session)
 {
     struct spotnik_p2p *p2p = session->p2p;
-    struct spotnik_p2p_head head = { .kind = SPOTNIK_P2P_LEND };
+    struct spotnik_p2p_head head = { .kind = SPOTNIK_P2P_EXPORT };
 
     pthread_mutex_lock(&p2p->lock);
     bool lent = p2p->published != NULL;
@@ -64,7 +65,7 @@ int spotnik_lend_serve(struct spotnik_p2p_session *session)
     return spotnik_pipe_write(&session->pipe, &head, NULL);
 }
 
-void spotnik_lend_free(struct spotnik_p2p *p2p)
+void spotnik_export_free(struct spotnik_p2p *p2p)
 {
     if (p2p->segment.fd >= 0)
         spotnik_segment_free(&p2p->segment);

@@ -89,7 +89,7 @@ static struct spotnik_loan *loan_find(struct spotnik_p2p *p2p, struct spotnik_id
 
 static int memory_ask(struct spotnik_request *request, int fd, int *ret_memory_fd)
 {
-    struct spotnik_p2p_head head = { .kind = SPOTNIK_P2P_BORROW };
+    struct spotnik_p2p_head head = { .kind = SPOTNIK_P2P_IMPORT };
     struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
     int rc = spotnik_pipe_write(&pipe, &head, NULL);
 
@@ -233,7 +233,7 @@ static enum spotnik_asked read_on(struct spotnik_request *request, struct spotni
     return asked == SPOTNIK_ASKED_ARRIVED ? SPOTNIK_ASKED_LOST : asked;
 }
 
-enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request)
+enum spotnik_asked spotnik_import_pull(struct spotnik_request *request)
 {
     struct spotnik_loan *loan;
 

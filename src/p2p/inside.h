@@ -17,11 +17,11 @@
 
 #define SPOTNIK_P2P_SESSIONS_MAX 1024
 #define SPOTNIK_P2P_REQUESTS_MAX 64
-#define SPOTNIK_P2P_TOPICS_MAX 256
+#define SPOTNIK_P2P_SNAPSHOTS_MAX 256
 
 /* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
-struct spotnik_edition {
-    struct spotnik_edition *next;
+struct spotnik_p2p_version {
+    struct spotnik_p2p_version *next;
     struct spotnik_published_copy *copy; /* and its data behind it */
     bool lent;                           /* it lies in memory that others may read */
     uint64_t version;
@@ -29,13 +29,13 @@ struct spotnik_edition {
     uint32_t pins;
 };
 
-struct spotnik_topic {
-    struct spotnik_topic *next;
+struct spotnik_p2p_snapshot {
+    struct spotnik_p2p_snapshot *next;
     char name[SPOTNIK_P2P_NAME_MAX + 1];
     enum spotnik_dtype dtype;
     uint64_t count, bytes;
-    struct spotnik_edition *editions, *newest;
-    uint32_t edition_count;
+    struct spotnik_p2p_version *versions, *newest;
+    uint32_t version_count;
     uint64_t published;
     struct spotnik_published_row *row; /* NULL: others cannot read it themselves */
 };
@@ -102,8 +102,8 @@ struct spotnik_p2p {
     struct spotnik_runtime *runtime;
     uint64_t silence_ns;
     bool stopping;
-    struct spotnik_topic *topics;
-    uint32_t topic_count;
+    struct spotnik_p2p_snapshot *snapshots;
+    uint32_t snapshot_count;
     struct spotnik_p2p_session *sessions;
     uint32_t session_count;
     struct spotnik_request *requests;
@@ -111,7 +111,7 @@ struct spotnik_p2p {
     struct spotnik_kept *kept;
     struct spotnik_loan *loans;
     /* guards `segment` where it grows, which may take long; may be held before `lock` */
-    pthread_mutex_t lend_lock;
+    pthread_mutex_t export_lock;
     struct spotnik_segment segment; /* fd -1: none */
     /* in it; set once, under the lock. NULL: nothing is lent */
     struct spotnik_published *published;
@@ -121,20 +121,24 @@ struct spotnik_p2p {
 };
 
 /* snapshot.c; under the lock */
-struct spotnik_topic *spotnik_topic_find(const struct spotnik_p2p *p2p, const char *name);
-int spotnik_topic_pin(struct spotnik_p2p *p2p, const struct spotnik_p2p_head *asked,
-                      struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition);
-void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition);
-void spotnik_topics_clear(struct spotnik_p2p *p2p);
-void spotnik_topics_free(struct spotnik_p2p *p2p);
+struct spotnik_p2p_snapshot *spotnik_p2p_snapshot_find(const struct spotnik_p2p *p2p,
+                                                       const char *name);
+int spotnik_p2p_snapshot_pin(struct spotnik_p2p *p2p, const struct spotnik_p2p_head *asked,
+                             struct spotnik_p2p_snapshot **ret_snapshot,
+                             struct spotnik_p2p_version **ret_held);
+void spotnik_p2p_snapshot_unpin(struct spotnik_p2p_snapshot *snapshot,
+                                struct spotnik_p2p_version *held);
+void spotnik_p2p_snapshot_clear(struct spotnik_p2p *p2p);
+void spotnik_p2p_snapshot_free(struct spotnik_p2p *p2p);
 
 /* export.c; without the lock. Open: once there is something to publish. Take: room for a copy of
  * `bytes` bytes; NULL: there is none. */
-void spotnik_lend_open(struct spotnik_p2p *p2p);
-struct spotnik_published_copy *spotnik_lend_take(struct spotnik_p2p *p2p, uint64_t bytes);
-uint64_t spotnik_lend_offset(const struct spotnik_p2p *p2p, const struct spotnik_edition *edition);
-int spotnik_lend_serve(struct spotnik_p2p_session *session);
-void spotnik_lend_free(struct spotnik_p2p *p2p);
+void spotnik_export_open(struct spotnik_p2p *p2p);
+struct spotnik_published_copy *spotnik_export_take(struct spotnik_p2p *p2p, uint64_t bytes);
+uint64_t spotnik_export_offset(const struct spotnik_p2p *p2p,
+                               const struct spotnik_p2p_version *held);
+int spotnik_export_serve(struct spotnik_p2p_session *session);
+void spotnik_export_free(struct spotnik_p2p *p2p);
 
 /* common.c */
 int spotnik_common_serve(struct spotnik_p2p_session *session, const struct spotnik_p2p_head *asked);
@@ -176,7 +180,7 @@ enum spotnik_asked {
 };
 
 /* import.c: a PULL from request->peer, by reading its memory. */
-enum spotnik_asked spotnik_borrow_pull(struct spotnik_request *request);
+enum spotnik_asked spotnik_import_pull(struct spotnik_request *request);
 
 /* pull.c: the conversation with request->peer. */
 enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spotnik_pipe *pipe);

@@ -27,7 +27,7 @@ int spotnik_p2p_new(uint64_t silence_ns, struct spotnik_p2p **ret_p2p)
     p2p->silence_ns = silence_ns;
     p2p->segment.fd = -1;
     pthread_mutex_init(&p2p->lock, NULL);
-    pthread_mutex_init(&p2p->lend_lock, NULL);
+    pthread_mutex_init(&p2p->export_lock, NULL);
     spotnik_cond_init(&p2p->changed);
     *ret_p2p = p2p;
     return 0;
@@ -98,7 +98,7 @@ void spotnik_p2p_view(struct spotnik_p2p *p2p)
 void spotnik_p2p_reset(struct spotnik_p2p *p2p)
 {
     pthread_mutex_lock(&p2p->lock);
-    spotnik_topics_clear(p2p);
+    spotnik_p2p_snapshot_clear(p2p);
     pthread_mutex_unlock(&p2p->lock);
 }
 
@@ -153,12 +153,12 @@ void spotnik_p2p_free(struct spotnik_p2p *p2p)
         return;
     while (p2p->requests)
         spotnik_request_free(p2p->requests);
-    spotnik_topics_free(p2p);
+    spotnik_p2p_snapshot_free(p2p);
     spotnik_param_store_free(p2p);
     spotnik_commons_free(p2p);
-    spotnik_lend_free(p2p);
+    spotnik_export_free(p2p);
     pthread_cond_destroy(&p2p->changed);
     pthread_mutex_destroy(&p2p->lock);
-    pthread_mutex_destroy(&p2p->lend_lock);
+    pthread_mutex_destroy(&p2p->export_lock);
     free(p2p);
 }

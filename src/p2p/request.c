@@ -69,7 +69,7 @@ static enum spotnik_asked converse(struct spotnik_request *request, int fd)
  * dial again. */
 static enum spotnik_asked ask(struct spotnik_request *request)
 {
-    enum spotnik_asked asked = spotnik_borrow_pull(request);
+    enum spotnik_asked asked = spotnik_import_pull(request);
 
     if (asked != SPOTNIK_ASKED_NOT)
         return asked;

@@ -29,23 +29,23 @@ static int say(struct spotnik_p2p_session *session, enum spotnik_p2p_kind kind, 
     return spotnik_pipe_write(&session->pipe, &head, NULL);
 }
 
-/* Pin what is asked for; *ret_edition NULL: it is not there. 0, SPOTNIK_ERR_MISMATCH. */
+/* Pin what is asked for; *ret_held NULL: it is not there. 0, SPOTNIK_ERR_MISMATCH. */
 static int pin(struct spotnik_p2p_session *session, const struct spotnik_p2p_head *asked,
-               struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition)
+               struct spotnik_p2p_snapshot **ret_snapshot, struct spotnik_p2p_version **ret_held)
 {
     pthread_mutex_lock(&session->p2p->lock);
-    int rc = spotnik_topic_pin(session->p2p, asked, ret_topic, ret_edition);
+    int rc = spotnik_p2p_snapshot_pin(session->p2p, asked, ret_snapshot, ret_held);
     /* in one go with the look, or what comes now would be missed */
-    session->awaits = !rc && !*ret_edition;
+    session->awaits = !rc && !*ret_held;
     pthread_mutex_unlock(&session->p2p->lock);
     return rc;
 }
 
-static void unpin(struct spotnik_p2p_session *session, struct spotnik_topic *topic,
-                  struct spotnik_edition *edition)
+static void unpin(struct spotnik_p2p_session *session, struct spotnik_p2p_snapshot *snapshot,
+                  struct spotnik_p2p_version *held)
 {
     pthread_mutex_lock(&session->p2p->lock);
-    spotnik_topic_unpin(topic, edition);
+    spotnik_p2p_snapshot_unpin(snapshot, held);
     pthread_mutex_unlock(&session->p2p->lock);
 }
 
@@ -70,11 +70,11 @@ static int ready(struct spotnik_p2p_session *session, uint64_t version)
 
 static int give(struct spotnik_p2p_session *session, struct spotnik_p2p_head head)
 {
-    struct spotnik_topic *topic;
-    struct spotnik_edition *edition = NULL;
+    struct spotnik_p2p_snapshot *snapshot;
+    struct spotnik_p2p_version *held = NULL;
     int rc;
 
-    while ((rc = pin(session, &head, &topic, &edition)) == 0 && !edition) {
+    while ((rc = pin(session, &head, &snapshot, &held)) == 0 && !held) {
         if (head.version == 0)
             return say(session, SPOTNIK_P2P_ABSENT, 0);
         rc = await_news(session);
@@ -85,10 +85,10 @@ static int give(struct spotnik_p2p_session *session, struct spotnik_p2p_head hea
         return say(session, SPOTNIK_P2P_OTHER, 0);
     bool is_read_there = head.kind == SPOTNIK_P2P_AWAIT;
     head.kind = SPOTNIK_P2P_SNAPSHOT;
-    head.version = edition->version;
+    head.version = held->version;
     rc = is_read_there ? ready(session, head.version)
-                       : spotnik_pipe_write(&session->pipe, &head, edition->copy + 1);
-    unpin(session, topic, edition);
+                       : spotnik_pipe_write(&session->pipe, &head, held->copy + 1);
+    unpin(session, snapshot, held);
     return rc;
 }
 
@@ -107,8 +107,8 @@ static int turn(struct spotnik_p2p_session *session)
     case SPOTNIK_P2P_PULL:
     case SPOTNIK_P2P_AWAIT:
         return give(session, head);
-    case SPOTNIK_P2P_BORROW:
-        return spotnik_lend_serve(session);
+    case SPOTNIK_P2P_IMPORT:
+        return spotnik_export_serve(session);
     case SPOTNIK_P2P_SHARE:
         return spotnik_common_serve(session, &head);
     case SPOTNIK_P2P_PUSH:

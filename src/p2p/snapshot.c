@@ -14,115 +14,119 @@
 
 #define EDITIONS_KEPT 3
 
-struct spotnik_topic *spotnik_topic_find(const struct spotnik_p2p *p2p, const char *name)
+struct spotnik_p2p_snapshot *spotnik_p2p_snapshot_find(const struct spotnik_p2p *p2p,
+                                                       const char *name)
 {
-    struct spotnik_topic *topic = p2p->topics;
+    struct spotnik_p2p_snapshot *snapshot = p2p->snapshots;
 
-    while (topic && strcmp(topic->name, name) != 0)
-        topic = topic->next;
-    return topic;
+    while (snapshot && strcmp(snapshot->name, name) != 0)
+        snapshot = snapshot->next;
+    return snapshot;
 }
 
 /* ---- the writer ---- */
 
-static int topic_new(struct spotnik_p2p *p2p, const char *name, uint64_t count,
-                     enum spotnik_dtype dtype, struct spotnik_topic **ret)
+static int snapshot_new(struct spotnik_p2p *p2p, const char *name, uint64_t count,
+                        enum spotnik_dtype dtype, struct spotnik_p2p_snapshot **ret)
 {
-    struct spotnik_topic *topic = calloc(1, sizeof *topic);
+    struct spotnik_p2p_snapshot *snapshot = calloc(1, sizeof *snapshot);
 
-    if (p2p->topic_count >= SPOTNIK_P2P_TOPICS_MAX) {
-        free(topic);
+    if (p2p->snapshot_count >= SPOTNIK_P2P_SNAPSHOTS_MAX) {
+        free(snapshot);
         return spotnik_error_return(SPOTNIK_ERR_LIMIT, "%s: at most %d names can be published",
-                                    name, SPOTNIK_P2P_TOPICS_MAX);
+                                    name, SPOTNIK_P2P_SNAPSHOTS_MAX);
     }
-    if (!topic)
+    if (!snapshot)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
-    memcpy(topic->name, name, strlen(name) + 1);
-    topic->dtype = dtype;
-    topic->count = count;
-    topic->bytes = count * spotnik_dtype_bytes(dtype);
+    memcpy(snapshot->name, name, strlen(name) + 1);
+    snapshot->dtype = dtype;
+    snapshot->count = count;
+    snapshot->bytes = count * spotnik_dtype_bytes(dtype);
     if (p2p->published)
-        topic->row = spotnik_published_add(p2p->published, name, (uint64_t)dtype, topic->bytes);
-    topic->next = p2p->topics;
-    p2p->topics = topic;
-    p2p->topic_count++;
-    *ret = topic;
+        snapshot->row =
+            spotnik_published_add(p2p->published, name, (uint64_t)dtype, snapshot->bytes);
+    snapshot->next = p2p->snapshots;
+    p2p->snapshots = snapshot;
+    p2p->snapshot_count++;
+    *ret = snapshot;
     return 0;
 }
 
-static int topic_get(struct spotnik_p2p *p2p, const char *name, uint64_t count,
-                     enum spotnik_dtype dtype, struct spotnik_topic **ret)
+static int snapshot_get(struct spotnik_p2p *p2p, const char *name, uint64_t count,
+                        enum spotnik_dtype dtype, struct spotnik_p2p_snapshot **ret)
 {
-    struct spotnik_topic *topic = spotnik_topic_find(p2p, name);
+    struct spotnik_p2p_snapshot *snapshot = spotnik_p2p_snapshot_find(p2p, name);
 
-    if (!topic)
-        return topic_new(p2p, name, count, dtype, ret);
-    if (topic->count != count || topic->dtype != dtype)
+    if (!snapshot)
+        return snapshot_new(p2p, name, count, dtype, ret);
+    if (snapshot->count != count || snapshot->dtype != dtype)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "%s was published with %llu elements of type %d before; give "
                                     "another name to something else",
-                                    name, (unsigned long long)topic->count, (int)topic->dtype);
-    *ret = topic;
+                                    name, (unsigned long long)snapshot->count,
+                                    (int)snapshot->dtype);
+    *ret = snapshot;
     return 0;
 }
 
-/* Room that is lent has no other use, and stays with its topic. */
-static void edition_free(struct spotnik_edition *edition)
+/* Room that is lent has no other use, and stays with its snapshot. */
+static void version_free(struct spotnik_p2p_version *held)
 {
-    if (!edition->lent)
-        free(edition->copy);
-    free(edition);
+    if (!held->lent)
+        free(held->copy);
+    free(held);
 }
 
 /* The one published first, so that direct readers had the longest time for it. NULL: a new one is
  * needed. */
-static struct spotnik_edition *edition_find(const struct spotnik_topic *topic)
+static struct spotnik_p2p_version *version_find(const struct spotnik_p2p_snapshot *snapshot)
 {
-    struct spotnik_edition *oldest = NULL;
+    struct spotnik_p2p_version *oldest = NULL;
 
-    for (struct spotnik_edition *one = topic->editions;
-         one && topic->edition_count >= EDITIONS_KEPT; one = one->next)
-        if (!one->pins && one != topic->newest && (!oldest || one->taken < oldest->taken))
+    for (struct spotnik_p2p_version *one = snapshot->versions;
+         one && snapshot->version_count >= EDITIONS_KEPT; one = one->next)
+        if (!one->pins && one != snapshot->newest && (!oldest || one->taken < oldest->taken))
             oldest = one;
     return oldest;
 }
 
 /* Without the lock: megabytes are not had in no time. NULL: no memory. */
-static struct spotnik_edition *edition_new(struct spotnik_p2p *p2p,
-                                           const struct spotnik_topic *topic)
+static struct spotnik_p2p_version *version_new(struct spotnik_p2p *p2p,
+                                               const struct spotnik_p2p_snapshot *snapshot)
 {
-    struct spotnik_edition *edition = calloc(1, sizeof *edition);
+    struct spotnik_p2p_version *held = calloc(1, sizeof *held);
 
-    if (!edition)
+    if (!held)
         return NULL;
-    edition->copy = topic->row ? spotnik_lend_take(p2p, topic->bytes) : NULL;
-    edition->lent = edition->copy != NULL;
-    if (!edition->copy)
-        edition->copy = calloc(1, sizeof *edition->copy + topic->bytes);
-    if (edition->copy)
-        return edition;
-    free(edition);
+    held->copy = snapshot->row ? spotnik_export_take(p2p, snapshot->bytes) : NULL;
+    held->lent = held->copy != NULL;
+    if (!held->copy)
+        held->copy = calloc(1, sizeof *held->copy + snapshot->bytes);
+    if (held->copy)
+        return held;
+    free(held);
     return NULL;
 }
 
 /* Pinned for the writer. Under the lock, which is given up meanwhile. NULL: no memory. */
-static struct spotnik_edition *edition_take(struct spotnik_p2p *p2p, struct spotnik_topic *topic)
+static struct spotnik_p2p_version *version_take(struct spotnik_p2p *p2p,
+                                                struct spotnik_p2p_snapshot *snapshot)
 {
-    struct spotnik_edition *edition = edition_find(topic);
+    struct spotnik_p2p_version *held = version_find(snapshot);
 
-    if (!edition) {
+    if (!held) {
         pthread_mutex_unlock(&p2p->lock);
-        edition = edition_new(p2p, topic);
+        held = version_new(p2p, snapshot);
         pthread_mutex_lock(&p2p->lock);
-        if (!edition)
+        if (!held)
             return NULL;
-        edition->next = topic->editions;
-        topic->editions = edition;
-        topic->edition_count++;
+        held->next = snapshot->versions;
+        snapshot->versions = held;
+        snapshot->version_count++;
     }
-    edition->pins++;
-    edition->taken = ++topic->published;
-    return edition;
+    held->pins++;
+    held->taken = ++snapshot->published;
+    return held;
 }
 
 /* Those that wait for something, and look whether this is it. */
@@ -133,31 +137,32 @@ static void wake_sessions(struct spotnik_p2p *p2p)
             spotnik_wake(session->pipe.wake_fd);
 }
 
-static void show(const struct spotnik_p2p *p2p, const struct spotnik_topic *topic)
+static void show(const struct spotnik_p2p *p2p, const struct spotnik_p2p_snapshot *snapshot)
 {
-    if (topic->row)
-        spotnik_published_show(topic->row, topic->newest ? spotnik_lend_offset(p2p, topic->newest)
-                                                         : SPOTNIK_PUBLISHED_NOTHING);
+    if (snapshot->row)
+        spotnik_published_show(snapshot->row, snapshot->newest
+                                                  ? spotnik_export_offset(p2p, snapshot->newest)
+                                                  : SPOTNIK_PUBLISHED_NOTHING);
 }
 
 int spotnik_p2p_publish(struct spotnik_p2p *p2p, const char *name, const void *data, uint64_t count,
                         enum spotnik_dtype dtype, uint64_t version)
 {
-    struct spotnik_topic *topic = NULL;
+    struct spotnik_p2p_snapshot *snapshot = NULL;
 
-    spotnik_lend_open(p2p);
+    spotnik_export_open(p2p);
     pthread_mutex_lock(&p2p->lock);
-    int rc = topic_get(p2p, name, count, dtype, &topic);
-    struct spotnik_edition *edition = rc ? NULL : edition_take(p2p, topic);
+    int rc = snapshot_get(p2p, name, count, dtype, &snapshot);
+    struct spotnik_p2p_version *held = rc ? NULL : version_take(p2p, snapshot);
     pthread_mutex_unlock(&p2p->lock);
-    if (!edition)
+    if (!held)
         return rc ? rc : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to publish %s", name);
-    spotnik_published_write(edition->copy, data, topic->bytes, version);
+    spotnik_published_write(held->copy, data, snapshot->bytes, version);
     pthread_mutex_lock(&p2p->lock);
-    edition->version = version;
-    topic->newest = edition;
-    show(p2p, topic);
-    spotnik_topic_unpin(topic, edition);
+    held->version = version;
+    snapshot->newest = held;
+    show(p2p, snapshot);
+    spotnik_p2p_snapshot_unpin(snapshot, held);
     wake_sessions(p2p);
     pthread_mutex_unlock(&p2p->lock);
     return 0;
@@ -165,35 +170,37 @@ int spotnik_p2p_publish(struct spotnik_p2p *p2p, const char *name, const void *d
 
 /* ---- readers ---- */
 
-/* 0: *ret_edition is pinned; NULL: there is none that is new enough. MISMATCH: not what was asked
+/* 0: *ret_held is pinned; NULL: there is none that is new enough. MISMATCH: not what was asked
  * for. */
-int spotnik_topic_pin(struct spotnik_p2p *p2p, const struct spotnik_p2p_head *asked,
-                      struct spotnik_topic **ret_topic, struct spotnik_edition **ret_edition)
+int spotnik_p2p_snapshot_pin(struct spotnik_p2p *p2p, const struct spotnik_p2p_head *asked,
+                             struct spotnik_p2p_snapshot **ret_snapshot,
+                             struct spotnik_p2p_version **ret_held)
 {
-    struct spotnik_topic *topic = spotnik_topic_find(p2p, asked->name);
-    struct spotnik_edition *newest = topic ? topic->newest : NULL;
+    struct spotnik_p2p_snapshot *snapshot = spotnik_p2p_snapshot_find(p2p, asked->name);
+    struct spotnik_p2p_version *newest = snapshot ? snapshot->newest : NULL;
 
-    if (topic && (topic->bytes != asked->bytes || (uint8_t)topic->dtype != asked->dtype))
+    if (snapshot && (snapshot->bytes != asked->bytes || (uint8_t)snapshot->dtype != asked->dtype))
         return SPOTNIK_ERR_MISMATCH;
-    *ret_topic = topic;
-    *ret_edition = newest && newest->version >= asked->version ? newest : NULL;
-    if (*ret_edition)
+    *ret_snapshot = snapshot;
+    *ret_held = newest && newest->version >= asked->version ? newest : NULL;
+    if (*ret_held)
         newest->pins++;
     return 0;
 }
 
 /* What a slow reader had kept is given back, unless it will be needed again. */
-void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *edition)
+void spotnik_p2p_snapshot_unpin(struct spotnik_p2p_snapshot *snapshot,
+                                struct spotnik_p2p_version *held)
 {
-    SPOTNIK_ASSERT(edition->pins > 0);
-    edition->pins--;
-    for (struct spotnik_edition **at = &topic->editions; *at;) {
-        struct spotnik_edition *one = *at;
-        if (topic->edition_count > EDITIONS_KEPT && one->pins == 0 && one != topic->newest
+    SPOTNIK_ASSERT(held->pins > 0);
+    held->pins--;
+    for (struct spotnik_p2p_version **at = &snapshot->versions; *at;) {
+        struct spotnik_p2p_version *one = *at;
+        if (snapshot->version_count > EDITIONS_KEPT && one->pins == 0 && one != snapshot->newest
             && !one->lent) {
             *at = one->next;
-            topic->edition_count--;
-            edition_free(one);
+            snapshot->version_count--;
+            version_free(one);
         } else {
             at = &one->next;
         }
@@ -201,24 +208,25 @@ void spotnik_topic_unpin(struct spotnik_topic *topic, struct spotnik_edition *ed
 }
 
 /* What was published here was that of another member. */
-void spotnik_topics_clear(struct spotnik_p2p *p2p)
+void spotnik_p2p_snapshot_clear(struct spotnik_p2p *p2p)
 {
-    for (struct spotnik_topic *topic = p2p->topics; topic; topic = topic->next) {
-        topic->newest = NULL;
-        show(p2p, topic);
+    for (struct spotnik_p2p_snapshot *snapshot = p2p->snapshots; snapshot;
+         snapshot = snapshot->next) {
+        snapshot->newest = NULL;
+        show(p2p, snapshot);
     }
 }
 
-void spotnik_topics_free(struct spotnik_p2p *p2p)
+void spotnik_p2p_snapshot_free(struct spotnik_p2p *p2p)
 {
-    while (p2p->topics) {
-        struct spotnik_topic *topic = p2p->topics;
-        p2p->topics = topic->next;
-        while (topic->editions) {
-            struct spotnik_edition *edition = topic->editions;
-            topic->editions = edition->next;
-            edition_free(edition);
+    while (p2p->snapshots) {
+        struct spotnik_p2p_snapshot *snapshot = p2p->snapshots;
+        p2p->snapshots = snapshot->next;
+        while (snapshot->versions) {
+            struct spotnik_p2p_version *held = snapshot->versions;
+            snapshot->versions = held->next;
+            version_free(held);
         }
-        free(topic);
+        free(snapshot);
     }
 }

@@ -49,10 +49,11 @@ struct spotnik_founding spotnik_runtime_past(struct spotnik_runtime *runtime)
 
 void spotnik_presence_describe(const struct spotnik_presence *presence, char *text, size_t size)
 {
-    time_t seconds = (time_t)(presence->founding.born_ms / 1000);
+    time_t seconds = (time_t)(presence->founding.founded_at_ms / 1000);
     char founded[32] = "at an unknown time";
     struct tm utc;
-    if (presence->founding.born_ms != SPOTNIK_BORN_UNKNOWN && gmtime_r(&seconds, &utc) != NULL)
+    if (presence->founding.founded_at_ms != SPOTNIK_BORN_UNKNOWN
+        && gmtime_r(&seconds, &utc) != NULL)
         strftime(founded, sizeof founded, "%Y-%m-%d %H:%M:%S UTC", &utc);
     snprintf(text, size, "%016" PRIx64 " (founded %s, %" PRIu32 " member%s, step %" PRIu64 ")",
              presence->founding.id, founded, presence->size, presence->size == 1 ? "" : "s",

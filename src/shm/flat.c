@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The phases of a flat all-reduce, and when each may go on. Every read of another member's memory
- * stands between two looks at the ticket that names it. */
+ * stands between two looks at the sequence number that names it. */
 #include "shm/slices.h"
 
 #include <string.h>
@@ -8,37 +8,37 @@
 #include "base/assert.h"
 #include "base/copy.h"
 
-static struct spotnik_board *own(const struct spotnik_flat *flat)
+static struct spotnik_shm_header *own(const struct spotnik_flat *flat)
 {
-    return flat->peer[flat->rank].board;
+    return flat->peer[flat->rank].header;
 }
 
-static struct spotnik_board_slot *slot_of(struct spotnik_board *board, uint32_t number,
-                                          uint64_t step)
+static struct spotnik_shm_header_slot *slot_of(struct spotnik_shm_header *header, uint32_t number,
+                                               uint64_t step)
 {
-    return &board->slot[number][step & 1];
+    return &header->slot[number][step & 1];
 }
 
-static struct spotnik_board_whole *whole_of(struct spotnik_board *board, uint32_t number,
-                                            uint64_t step)
+static struct spotnik_shm_header_whole *whole_of(struct spotnik_shm_header *header, uint32_t number,
+                                                 uint64_t step)
 {
-    return &board->whole[number][step & 1];
+    return &header->whole[number][step & 1];
 }
 
-void spotnik_flat_ring_bell(struct spotnik_flat *flat)
+void spotnik_flat_wake(struct spotnik_flat *flat)
 {
     flat->rung = true;
 }
 
-void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low,
-                        uint64_t kernels)
+void spotnik_shm_header_init(struct spotnik_shm_header *header, uint64_t id_high, uint64_t id_low,
+                             uint64_t kernels)
 {
-    memset(board, 0, sizeof *board);
-    board->magic = SPOTNIK_BOARD_MAGIC;
-    board->version = SPOTNIK_BOARD_VERSION;
-    board->id_high = id_high;
-    board->id_low = id_low;
-    board->kernels = kernels;
+    memset(header, 0, sizeof *header);
+    header->magic = SPOTNIK_BOARD_MAGIC;
+    header->version = SPOTNIK_BOARD_VERSION;
+    header->id_high = id_high;
+    header->id_low = id_low;
+    header->kernels = kernels;
 }
 
 void spotnik_flat_view(struct spotnik_flat *flat, const struct spotnik_flat_peer *peer,
@@ -83,17 +83,17 @@ static void seal_try(struct spotnik_flat *flat)
 {
     if (flat->sealing == 0 || flat->copying > 0)
         return;
-    spotnik_board_put_up(&own(flat)->sealed, flat->sealing);
+    spotnik_shm_header_put_up(&own(flat)->sealed, flat->sealing);
     flat->sealing = 0;
-    spotnik_flat_ring_bell(flat);
+    spotnik_flat_wake(flat);
 }
 
 static void input_put_up(struct spotnik_flat *flat, uint32_t number,
                          struct spotnik_flat_bucket *bucket)
 {
-    struct spotnik_board_slot *slot = slot_of(own(flat), number, bucket->order.step);
-    spotnik_board_put_up(&slot->input, bucket->order.ticket);
-    spotnik_flat_ring_bell(flat);
+    struct spotnik_shm_header_slot *slot = slot_of(own(flat), number, bucket->order.step);
+    spotnik_shm_header_put_up(&slot->input, bucket->order.sequence);
+    spotnik_flat_wake(flat);
     /* the holder adds up all of it */
     bool alone = bucket->small && bucket->order.part == SPOTNIK_FLAT_SERVED;
     bucket->phase = alone ? SPOTNIK_FLAT_AWAIT : SPOTNIK_FLAT_GATHER;
@@ -105,10 +105,10 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number,
                        const struct spotnik_flat_bucket *bucket)
 {
     const struct spotnik_flat_order *order = &bucket->order;
-    struct spotnik_board_slot *slot = slot_of(own(flat), number, order->step);
-    struct spotnik_board_whole *whole = whole_of(own(flat), number, order->step);
-    uint64_t *ticket[] = { &slot->input, &slot->result, &whole->ticket };
-    spotnik_board_take_down_all(ticket, 3);
+    struct spotnik_shm_header_slot *slot = slot_of(own(flat), number, order->step);
+    struct spotnik_shm_header_whole *whole = whole_of(own(flat), number, order->step);
+    uint64_t *sequence[] = { &slot->input, &slot->result, &whole->sequence };
+    spotnik_shm_header_take_down_all(sequence, 3);
     slot->input_offset =
         (uint64_t)((const uint8_t *)order->input_area - spotnik_flat_memory(flat, flat->rank));
     slot->result_offset = order->result_area == NULL
@@ -122,8 +122,8 @@ static void slot_clear(struct spotnik_flat *flat, uint32_t number,
     slot->weight = order->weight;
     slot->dtype = order->dtype;
     slot->op = order->op;
-    spotnik_board_count_up(&slot->inputs, 0);
-    spotnik_board_count_up(&slot->results, 0);
+    spotnik_shm_header_count_up(&slot->inputs, 0);
+    spotnik_shm_header_count_up(&slot->results, 0);
 }
 
 /* After a recovery the area still holds what we copied, and lacks only what was our own share
@@ -140,7 +140,7 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number,
                         const struct spotnik_flat_order *order)
 {
     struct spotnik_flat_bucket *bucket = &flat->bucket[number], before = *bucket;
-    SPOTNIK_ASSERT(number < SPOTNIK_BOARD_BUCKETS && order->ticket != 0);
+    SPOTNIK_ASSERT(number < SPOTNIK_BOARD_BUCKETS && order->sequence != 0);
     SPOTNIK_ASSERT(!spotnik_flat_is_active(flat, number));
     *bucket = (struct spotnik_flat_bucket){ .order = *order };
     bucket->one = spotnik_dtype_size((enum spotnik_dtype)order->dtype);
@@ -174,13 +174,14 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number,
     flat->copying++;
 }
 
-void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket)
+void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t sequence)
 {
-    if (flat->sealing == ticket || __atomic_load_n(&own(flat)->sealed, __ATOMIC_RELAXED) == ticket)
+    if (flat->sealing == sequence
+        || __atomic_load_n(&own(flat)->sealed, __ATOMIC_RELAXED) == sequence)
         /* a recovery took the seal down; a caller that asks again need not know whether there was
          * one */
         return;
-    flat->sealing = ticket;
+    flat->sealing = sequence;
     seal_try(flat);
 }
 
@@ -214,27 +215,29 @@ static enum spotnik_flat_verdict copy_slice(struct spotnik_flat *flat, uint32_t 
 /* ---- the others ---- */
 
 static bool fits(const struct spotnik_flat *flat, uint32_t rank,
-                 const struct spotnik_flat_bucket *bucket, const struct spotnik_board_slot *slot)
+                 const struct spotnik_flat_bucket *bucket,
+                 const struct spotnik_shm_header_slot *slot)
 {
     return slot->count == bucket->order.count && slot->dtype == bucket->order.dtype
            && slot->op == bucket->order.op && slot->input_offset <= flat->peer[rank].bytes_max
            && bucket->bytes <= flat->peer[rank].bytes_max - slot->input_offset;
 }
 
-static bool is_sealed(const struct spotnik_board *board, uint64_t ticket)
+static bool is_sealed(const struct spotnik_shm_header *header, uint64_t sequence)
 {
-    uint64_t sealed = __atomic_load_n(&board->sealed, __ATOMIC_ACQUIRE);
-    return spotnik_board_epoch_of(sealed) == spotnik_board_epoch_of(ticket) && sealed >= ticket;
+    uint64_t sealed = __atomic_load_n(&header->sealed, __ATOMIC_ACQUIRE);
+    return spotnik_shm_header_epoch_of(sealed) == spotnik_shm_header_epoch_of(sequence)
+           && sealed >= sequence;
 }
 
 /* It has put up all it ever will in this step, and this bucket is not among it. Look at the seal on
- * both sides of the ticket. Before, because it goes up after the inputs; after, because a recovery
- * takes it down before them. */
-static bool lacks(const struct spotnik_board *board, const uint64_t *input, uint64_t ticket)
+ * both sides of the sequence number. Before, because it goes up after the inputs; after, because a
+ * recovery takes it down before them. */
+static bool lacks(const struct spotnik_shm_header *header, const uint64_t *input, uint64_t sequence)
 {
-    if (!is_sealed(board, ticket) || spotnik_board_hangs(input, ticket))
+    if (!is_sealed(header, sequence) || spotnik_shm_header_hangs(input, sequence))
         return false;
-    return is_sealed(board, ticket);
+    return is_sealed(header, sequence);
 }
 
 static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket)
@@ -243,7 +246,7 @@ static uint32_t awaited(const struct spotnik_flat *flat, const struct spotnik_fl
 }
 
 enum spotnik_flat_verdict spotnik_flat_differs(struct spotnik_flat *flat, uint32_t rank,
-                                               const struct spotnik_board_slot *slot)
+                                               const struct spotnik_shm_header_slot *slot)
 {
     flat->odd = (struct spotnik_flat_odd){ .rank = rank };
     if (slot != NULL) {
@@ -261,14 +264,15 @@ enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uin
     bool gathering = bucket->phase != SPOTNIK_FLAT_SPREAD;
     for (; bucket->seen + 1 < flat->size; bucket->seen++) {
         uint32_t rank = awaited(flat, bucket);
-        struct spotnik_board *board = flat->peer[rank].board;
-        const struct spotnik_board_slot *slot = slot_of(board, number, bucket->order.step);
-        if (!spotnik_board_hangs(gathering ? &slot->input : &slot->result, bucket->order.ticket)) {
-            bool mismatch = gathering && lacks(board, &slot->input, bucket->order.ticket);
+        struct spotnik_shm_header *header = flat->peer[rank].header;
+        const struct spotnik_shm_header_slot *slot = slot_of(header, number, bucket->order.step);
+        if (!spotnik_shm_header_hangs(gathering ? &slot->input : &slot->result,
+                                      bucket->order.sequence)) {
+            bool mismatch = gathering && lacks(header, &slot->input, bucket->order.sequence);
             return mismatch ? spotnik_flat_differs(flat, rank, NULL) : SPOTNIK_FLAT_BLOCKED;
         }
         if (gathering && !fits(flat, rank, bucket, slot)
-            && spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
+            && spotnik_shm_header_still_hangs(&slot->input, bucket->order.sequence))
             return spotnik_flat_differs(flat, rank, slot);
     }
     return SPOTNIK_FLAT_MORE;
@@ -278,9 +282,9 @@ bool spotnik_flat_inputs_stood(const struct spotnik_flat *flat, uint32_t number,
                                const struct spotnik_flat_bucket *bucket)
 {
     for (uint32_t rank = 0; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot =
-            slot_of(flat->peer[rank].board, number, bucket->order.step);
-        if (!spotnik_board_still_hangs(&slot->input, bucket->order.ticket))
+        const struct spotnik_shm_header_slot *slot =
+            slot_of(flat->peer[rank].header, number, bucket->order.step);
+        if (!spotnik_shm_header_still_hangs(&slot->input, bucket->order.sequence))
             return false;
     }
     return true;
@@ -292,8 +296,8 @@ bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint6
     if (bucket->order.step != step || bucket->small)
         return false;
     for (uint32_t rank = 0; rank < flat->size; rank++)
-        if (!spotnik_board_hangs(&slot_of(flat->peer[rank].board, number, step)->result,
-                                 bucket->order.ticket))
+        if (!spotnik_shm_header_hangs(&slot_of(flat->peer[rank].header, number, step)->result,
+                                      bucket->order.sequence))
             return false;
     return true;
 }
@@ -316,8 +320,8 @@ static void sum(struct spotnik_flat *flat, uint32_t number,
 {
     for (uint32_t i = 0; i < flat->size; i++) {
         uint32_t rank = (segment + i) % flat->size;
-        const struct spotnik_board_slot *slot =
-            slot_of(flat->peer[rank].board, number, bucket->order.step);
+        const struct spotnik_shm_header_slot *slot =
+            slot_of(flat->peer[rank].header, number, bucket->order.step);
         const uint8_t *input = rank == flat->rank
                                    ? bucket->order.in
                                    : spotnik_flat_memory(flat, rank) + slot->input_offset;
@@ -377,7 +381,7 @@ uint64_t spotnik_flat_weights(const struct spotnik_flat *flat, uint32_t number,
 {
     uint64_t sum = 0;
     for (uint32_t rank = 0; rank < flat->size; rank++)
-        sum += slot_of(flat->peer[rank].board, number, bucket->order.step)->weight;
+        sum += slot_of(flat->peer[rank].header, number, bucket->order.step)->weight;
     return sum;
 }
 
@@ -394,9 +398,9 @@ static enum spotnik_flat_verdict share_done(struct spotnik_flat *flat, uint32_t 
 {
     bucket->phase = SPOTNIK_FLAT_SPREAD;
     bucket->seen = 0;
-    spotnik_board_put_up(&slot_of(own(flat), number, bucket->order.step)->result,
-                         bucket->order.ticket);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_put_up(&slot_of(own(flat), number, bucket->order.step)->result,
+                              bucket->order.sequence);
+    spotnik_flat_wake(flat);
     return SPOTNIK_FLAT_MORE;
 }
 
@@ -442,9 +446,9 @@ void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void 
     SPOTNIK_ASSERT(bucket->phase == SPOTNIK_FLAT_SUMMED);
     if (bucket->bytes > 0 && result != bucket->order.whole_area)
         memcpy(bucket->order.whole_area, result, bucket->bytes);
-    spotnik_board_put_up(&whole_of(own(flat), number, bucket->order.step)->ticket,
-                         bucket->order.ticket);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_put_up(&whole_of(own(flat), number, bucket->order.step)->sequence,
+                              bucket->order.sequence);
+    spotnik_flat_wake(flat);
     bucket->phase = SPOTNIK_FLAT_DONE;
 }
 
@@ -452,25 +456,25 @@ void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void 
 static enum spotnik_flat_verdict await(struct spotnik_flat *flat, uint32_t number,
                                        struct spotnik_flat_bucket *bucket)
 {
-    struct spotnik_board *holder = flat->peer[0].board;
-    const struct spotnik_board_whole *whole = whole_of(holder, number, bucket->order.step);
-    const struct spotnik_board_slot *slot = slot_of(holder, number, bucket->order.step);
-    uint64_t ticket = bucket->order.ticket;
-    bool is_whole = spotnik_board_hangs(&whole->ticket, ticket);
+    struct spotnik_shm_header *holder = flat->peer[0].header;
+    const struct spotnik_shm_header_whole *whole = whole_of(holder, number, bucket->order.step);
+    const struct spotnik_shm_header_slot *slot = slot_of(holder, number, bucket->order.step);
+    uint64_t sequence = bucket->order.sequence;
+    bool is_whole = spotnik_shm_header_hangs(&whole->sequence, sequence);
     if (!is_whole && spotnik_flat_more_is_shown(flat, number, bucket))
         return SPOTNIK_FLAT_PART;
     if (!is_whole)
-        return lacks(holder, &slot->input, ticket)
+        return lacks(holder, &slot->input, sequence)
                        /* it has committed, and taken its input down */
-                       && !spotnik_board_hangs(&whole->ticket, ticket)
+                       && !spotnik_shm_header_hangs(&whole->sequence, sequence)
                    ? spotnik_flat_differs(flat, 0, NULL)
                    : SPOTNIK_FLAT_BLOCKED;
     if (!spotnik_flat_is_within(&flat->peer[0], whole->offset, bucket->bytes))
         return spotnik_flat_differs(flat, 0, slot);
     if (bucket->small && bucket->bytes > 0)
         memcpy(bucket->order.out, spotnik_flat_memory(flat, 0) + whole->offset, bucket->bytes);
-    return spotnik_board_still_hangs(&whole->ticket, ticket) ? finished(flat, bucket)
-                                                             : spotnik_flat_stale(bucket);
+    return spotnik_shm_header_still_hangs(&whole->sequence, sequence) ? finished(flat, bucket)
+                                                                      : spotnik_flat_stale(bucket);
 }
 
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number)
@@ -508,17 +512,17 @@ uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number, u
     return bucket->phase == SPOTNIK_FLAT_AWAIT || (waits && bucket->seen + 1 < flat->size);
 }
 
-const uint64_t *spotnik_flat_awaited_ticket(const struct spotnik_flat *flat, uint32_t number)
+const uint64_t *spotnik_flat_awaited_sequence(const struct spotnik_flat *flat, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
     uint64_t step = bucket->order.step;
     switch (bucket->phase) {
     case SPOTNIK_FLAT_GATHER:
-        return &slot_of(flat->peer[awaited(flat, bucket)].board, number, step)->input;
+        return &slot_of(flat->peer[awaited(flat, bucket)].header, number, step)->input;
     case SPOTNIK_FLAT_SPREAD:
-        return &slot_of(flat->peer[awaited(flat, bucket)].board, number, step)->result;
+        return &slot_of(flat->peer[awaited(flat, bucket)].header, number, step)->result;
     case SPOTNIK_FLAT_AWAIT:
-        return &whole_of(flat->peer[0].board, number, step)->ticket;
+        return &whole_of(flat->peer[0].header, number, step)->sequence;
     default:
         return NULL;
     }
@@ -532,7 +536,7 @@ void spotnik_flat_commit(struct spotnik_flat *flat)
         struct spotnik_flat_bucket *bucket = &flat->bucket[i];
         SPOTNIK_ASSERT(!spotnik_flat_is_active(flat, i));
         if (bucket->phase == SPOTNIK_FLAT_DONE && !bucket->small)
-            spotnik_board_take_down(&slot_of(own(flat), i, bucket->order.step)->input);
+            spotnik_shm_header_take_down(&slot_of(own(flat), i, bucket->order.step)->input);
         bucket->phase = SPOTNIK_FLAT_IDLE;
     }
     flat->last = 0;
@@ -541,10 +545,10 @@ void spotnik_flat_commit(struct spotnik_flat *flat)
 void spotnik_flat_cut(struct spotnik_flat *flat)
 {
     if (flat->peer != NULL) {
-        spotnik_board_put_up(&own(flat)->sealed, 0);
+        spotnik_shm_header_put_up(&own(flat)->sealed, 0);
         for (uint32_t i = 0; i < SPOTNIK_BOARD_BUCKETS; i++)
             for (int parity = 0; parity < 2; parity++)
-                spotnik_board_put_up(&own(flat)->slot[i][parity].input, 0);
+                spotnik_shm_header_put_up(&own(flat)->slot[i][parity].input, 0);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
     }
     for (uint32_t i = 0; i < flat->last; i++)

@@ -15,7 +15,7 @@
  * are whole (show.c).
  *
  * The additions are those of the ring, in its order: element e of segment j starts with rank j.
- * Shares are cut at pages, so that a result can be mapped as one piece (window.h); the order does
+ * Shares are cut at pages, so that a result can be mapped as one piece (map.h); the order does
  * not depend on them.
  *
  * No system call, no allocation: the driver provides memory, wakes waiters, and maps the memory to
@@ -30,12 +30,12 @@
 
 #include "reduce/reduce.h"
 #include "ring/ring.h"
-#include "shm/board.h"
+#include "shm/header.h"
 
-/* A member of the view, by rank: its board, at the start of its memory as we see it. */
+/* A member of the view, by rank: its shm header, at the start of its memory as we see it. */
 struct spotnik_flat_peer {
-    struct spotnik_board *board; /* ours alone is written */
-    uint64_t bytes_max;          /* what can be read of its memory */
+    struct spotnik_shm_header *header; /* ours alone is written */
+    uint64_t bytes_max;                /* what can be read of its memory */
 };
 
 /* Sizes on which all members must agree. */
@@ -71,7 +71,7 @@ enum spotnik_flat_part {
 /* What a bucket is to be reduced with. */
 struct spotnik_flat_order {
     enum spotnik_flat_part part;
-    uint64_t ticket; /* not 0 */
+    uint64_t sequence; /* not 0 */
     uint64_t step;
     uint64_t count, weight;
     uint8_t dtype, op;
@@ -128,8 +128,8 @@ struct spotnik_flat {
     uint32_t active;  /* buckets neither idle nor done */
     uint32_t copying; /* of them in COPY */
     uint32_t last;    /* one past the highest bucket in use */
-    uint64_t sealing; /* ticket to be put up when all inputs are; 0: none */
-    /* something was put up: the driver rings our bell for waiters, and resets it */
+    uint64_t sealing; /* sequence number to be put up when all inputs are; 0: none */
+    /* something was put up: the driver rings our futex word for waiters, and resets it */
     bool rung;
     struct spotnik_reduce_source *source; /* scratch, one per rank */
     struct spotnik_flat_bucket bucket[SPOTNIK_BOARD_BUCKETS];
@@ -150,8 +150,8 @@ enum spotnik_flat_verdict {
     SPOTNIK_FLAT_MISMATCH, /* the programs differ */
 };
 
-void spotnik_board_init(struct spotnik_board *board, uint64_t id_high, uint64_t id_low,
-                        uint64_t kernels);
+void spotnik_shm_header_init(struct spotnik_shm_header *header, uint64_t id_high, uint64_t id_low,
+                             uint64_t kernels);
 
 /* The members of a new view; nothing may be active. `peer` and `source` (one per member) are
  * borrowed. */
@@ -172,7 +172,7 @@ void spotnik_flat_start(struct spotnik_flat *flat, uint32_t number,
                         const struct spotnik_flat_order *order);
 
 /* No more buckets follow in this step: say so when all inputs are up. */
-void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t ticket);
+void spotnik_flat_seal(struct spotnik_flat *flat, uint64_t sequence);
 
 /* A slice of work on an active bucket. */
 enum spotnik_flat_verdict spotnik_flat_run(struct spotnik_flat *flat, uint32_t number);
@@ -212,9 +212,9 @@ bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint6
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number,
                              uint32_t ret_rank[2]);
 
-/* What a blocked bucket waits for, if that is one ticket: to hang there as its own does. NULL: more
- * than a ticket, or nothing. */
-const uint64_t *spotnik_flat_awaited_ticket(const struct spotnik_flat *flat, uint32_t number);
+/* What a blocked bucket waits for, if that is one sequence number: to hang there as its own does.
+ * NULL: more than a sequence number, or nothing. */
+const uint64_t *spotnik_flat_awaited_sequence(const struct spotnik_flat *flat, uint32_t number);
 
 /* The step of all buckets in use has been committed: its large inputs are the caller's again. */
 void spotnik_flat_commit(struct spotnik_flat *flat);

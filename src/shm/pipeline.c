@@ -4,10 +4,10 @@
  * of every segment of the ring of hosts, since at every hop that ring needs the first chunks first.
  * Its chunks go round among the members of the host, each of which adds up every n-th.
  *
- * A ticket goes up with nothing behind it, and a count beside it says how many pieces there are.
- * Nobody waits for anything but pieces of the same number or lower, and copying waits for nobody,
- * so somebody can always go on. Decides which slice is next; says nothing of the order of
- * additions, which is that of flat.c. */
+ * A sequence number goes up with nothing behind it, and a count beside it says how many pieces
+ * there are. Nobody waits for anything but pieces of the same number or lower, and copying waits
+ * for nobody, so somebody can always go on. Decides which slice is next; says nothing of the order
+ * of additions, which is that of flat.c. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -96,7 +96,7 @@ void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number,
                                  struct spotnik_flat_bucket *bucket, bool copied)
 {
     const struct spotnik_flat_order *order = &bucket->order;
-    struct spotnik_board_slot *slot = spotnik_flat_slot(flat, flat->rank, number, order->step);
+    struct spotnik_shm_header_slot *slot = spotnik_flat_slot(flat, flat->rank, number, order->step);
     bucket->ring = spotnik_ring_make(order->hosts, 0, order->count, order->chunk_count);
     bucket->grain = (bucket->ring.chunks + PIECES_MAX - 1) / PIECES_MAX;
     bucket->pieces = (uint32_t)((bucket->ring.chunks + bucket->grain - 1) / bucket->grain);
@@ -104,9 +104,9 @@ void spotnik_flat_pipeline_start(struct spotnik_flat *flat, uint32_t number,
     bucket->copied = copied;
     bool there = copied || order->in == order->input_area;
     bucket->copy.pieces = there ? bucket->pieces : 0;
-    spotnik_board_count_up(&slot->inputs, bucket->copy.pieces);
-    spotnik_board_put_up(&slot->input, order->ticket);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_count_up(&slot->inputs, bucket->copy.pieces);
+    spotnik_shm_header_put_up(&slot->input, order->sequence);
+    spotnik_flat_wake(flat);
 }
 
 static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t number,
@@ -119,9 +119,10 @@ static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t n
     chunk_advance(bucket, &bucket->copy, some);
     if (!piece_ends(bucket, &bucket->copy))
         return SPOTNIK_FLAT_MORE;
-    spotnik_board_count_up(&spotnik_flat_slot(flat, flat->rank, number, bucket->order.step)->inputs,
-                           bucket->copy.pieces);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_count_up(&spotnik_flat_slot(flat, flat->rank, number, bucket->order.step)
+                                     ->inputs,
+                                bucket->copy.pieces);
+    spotnik_flat_wake(flat);
     bucket->copied = bucket->copy.pieces == bucket->pieces;
     return SPOTNIK_FLAT_MORE;
 }
@@ -134,10 +135,10 @@ static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number,
 {
     uint32_t rank = 0;
     for (; rank < flat->size; rank++) {
-        const struct spotnik_board_slot *slot =
+        const struct spotnik_shm_header_slot *slot =
             spotnik_flat_slot(flat, rank, number, bucket->order.step);
         bool there =
-            rank == flat->rank || spotnik_board_counted(&slot->inputs) > bucket->add.pieces;
+            rank == flat->rank || spotnik_shm_header_counted(&slot->inputs) > bucket->add.pieces;
         if (!there)
             break;
     }
@@ -148,15 +149,15 @@ static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number,
 static enum spotnik_flat_verdict piece_added(struct spotnik_flat *flat, uint32_t number,
                                              struct spotnik_flat_bucket *bucket)
 {
-    struct spotnik_board_slot *slot =
+    struct spotnik_shm_header_slot *slot =
         spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
     if (!spotnik_flat_inputs_stood(flat, number, bucket))
         return spotnik_flat_stale(bucket);
     if (is_holder(bucket))
         return SPOTNIK_FLAT_MORE;
-    spotnik_board_count_up(&slot->results, bucket->add.pieces);
-    spotnik_board_put_up(&slot->result, bucket->order.ticket);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_count_up(&slot->results, bucket->add.pieces);
+    spotnik_shm_header_put_up(&slot->result, bucket->order.sequence);
+    spotnik_flat_wake(flat);
     return SPOTNIK_FLAT_MORE;
 }
 
@@ -200,12 +201,12 @@ static bool is_added(const struct spotnik_flat *flat, uint32_t number,
                      const struct spotnik_flat_bucket *bucket)
 {
     uint32_t rank = owner_of(flat, bucket->collect.chunk);
-    const struct spotnik_board_slot *slot =
+    const struct spotnik_shm_header_slot *slot =
         spotnik_flat_slot(flat, rank, number, bucket->order.step);
     if (rank == flat->rank)
         return bucket->add.pieces > bucket->collect.pieces;
-    return spotnik_board_hangs(&slot->result, bucket->order.ticket)
-           && spotnik_board_counted(&slot->results) > bucket->collect.pieces;
+    return spotnik_shm_header_hangs(&slot->result, bucket->order.sequence)
+           && spotnik_shm_header_counted(&slot->results) > bucket->collect.pieces;
 }
 
 static enum spotnik_flat_verdict piece_collected(struct spotnik_flat *flat,
@@ -222,7 +223,7 @@ static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_
 {
     struct spotnik_flat_cursor *cursor = &bucket->collect;
     uint32_t rank = owner_of(flat, cursor->chunk);
-    const struct spotnik_board_slot *slot =
+    const struct spotnik_shm_header_slot *slot =
         spotnik_flat_slot(flat, rank, number, bucket->order.step);
     size_t begin, some = slice_bytes(flat, bucket, cursor, &begin),
                   from = sum_offset(flat, bucket, cursor->chunk) + cursor->at;
@@ -233,7 +234,8 @@ static enum spotnik_flat_verdict collect_some(struct spotnik_flat *flat, uint32_
     else if (some > 0)
         memcpy((uint8_t *)bucket->order.out + begin,
                spotnik_flat_memory(flat, rank) + slot->result_offset + from, some);
-    if (rank != flat->rank && !spotnik_board_still_hangs(&slot->result, bucket->order.ticket))
+    if (rank != flat->rank
+        && !spotnik_shm_header_still_hangs(&slot->result, bucket->order.sequence))
         return spotnik_flat_stale(bucket);
     chunk_advance(bucket, cursor, some);
     return piece_ends(bucket, cursor) ? piece_collected(flat, bucket) : SPOTNIK_FLAT_MORE;

@@ -13,13 +13,13 @@ uint32_t spotnik_shares_count(const struct spotnik_flat *flat, uint32_t number)
 static struct spotnik_share_place place_of(const struct spotnik_shares *shares,
                                            const struct spotnik_flat *flat, uint32_t rank)
 {
-    const struct spotnik_board *board = flat->peer[rank].board;
-    struct spotnik_share_place place = { .board = board, .end = shares->bytes };
+    const struct spotnik_shm_header *header = flat->peer[rank].header;
+    struct spotnik_share_place place = { .header = header, .end = shares->bytes };
     if (shares->whole) {
-        place.offset = board->whole[shares->number][shares->parity].offset;
+        place.offset = header->whole[shares->number][shares->parity].offset;
         return place;
     }
-    place.offset = board->slot[shares->number][shares->parity].result_offset;
+    place.offset = header->slot[shares->number][shares->parity].result_offset;
     spotnik_flat_share(flat, shares->bytes, rank, &place.begin, &place.end);
     return place;
 }
@@ -28,7 +28,7 @@ void spotnik_shares_find(struct spotnik_shares *shares, const struct spotnik_fla
                          uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    shares->ticket = bucket->order.ticket;
+    shares->sequence = bucket->order.sequence;
     shares->number = number;
     shares->parity = bucket->order.step & 1;
     shares->whole = bucket->order.part == SPOTNIK_FLAT_SERVED;
@@ -64,11 +64,11 @@ void spotnik_shares_copy_own(const struct spotnik_shares *shares, uint8_t *to)
 bool spotnik_shares_stand(const struct spotnik_shares *shares)
 {
     for (uint32_t rank = 0; rank < shares->size; rank++) {
-        const struct spotnik_board *board = shares->place[rank].board;
-        const uint64_t *ticket = shares->whole
-                                     ? &board->whole[shares->number][shares->parity].ticket
-                                     : &board->slot[shares->number][shares->parity].result;
-        if (!spotnik_board_still_hangs(ticket, shares->ticket))
+        const struct spotnik_shm_header *header = shares->place[rank].header;
+        const uint64_t *sequence = shares->whole
+                                       ? &header->whole[shares->number][shares->parity].sequence
+                                       : &header->slot[shares->number][shares->parity].result;
+        if (!spotnik_shm_header_still_hangs(sequence, shares->sequence))
             return false;
     }
     return true;

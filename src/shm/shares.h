@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the result of a large bucket lies: every member's share in that member's memory. A served
  * member finds the whole of it in the memory of its holder instead. Decides which bytes a member
- * copies out, and whether they still were the result. Loads and stores only; window.c maps the
+ * copies out, and whether they still were the result. Loads and stores only; map.c maps the
  * shares, and the simulator reads them through this very code. */
 #ifndef SPOTNIK_SHM_SHARES_H
 #define SPOTNIK_SHM_SHARES_H
@@ -12,15 +12,15 @@
 
 #include "shm/flat.h"
 
-/* Bytes [begin, end) of the result lie at `offset` of the memory behind `board`. */
+/* Bytes [begin, end) of the result lie at `offset` of the memory behind `shm header`. */
 struct spotnik_share_place {
-    const struct spotnik_board *board;
+    const struct spotnik_shm_header *header;
     uint64_t offset;
     size_t begin, end;
 };
 
 struct spotnik_shares {
-    uint64_t ticket;
+    uint64_t sequence;
     uint32_t number, parity;
     uint32_t size; /* places */
     uint32_t own;  /* which of them is ours; `size`: none */
@@ -44,13 +44,13 @@ void spotnik_shares_copy(const struct spotnik_shares *shares, uint8_t *to);
 /* Copy our own share. */
 void spotnik_shares_copy_own(const struct spotnik_shares *shares, uint8_t *to);
 
-/* Is what lies there still that result? A member asks after it has copied. The boards must be
+/* Is what lies there still that result? A member asks after it has copied. The shm headers must be
  * mapped. */
 bool spotnik_shares_stand(const struct spotnik_shares *shares);
 
 static inline const uint8_t *spotnik_share_data(const struct spotnik_share_place *place)
 {
-    return (const uint8_t *)place->board + place->offset;
+    return (const uint8_t *)place->header + place->offset;
 }
 
 /* Our share; empty when we have none. */

@@ -2,9 +2,9 @@
 /* The result of all hosts, shown to the members of one before it is whole
  * (docs/design/0007-data-path.md). Chunks of the ring of hosts become final at the
  * holder one after the other. The holder writes into its slot how many of them lie in its memory;
- * other members use theirs for their sums. A member that copies some of them checks the ticket
- * again afterwards. No member waits for this or commits by it: a commit takes the whole result
- * (flat.c). */
+ * other members use theirs for their sums. A member that copies some of them checks the sequence
+ * number again afterwards. No member waits for this or commits by it: a commit takes the whole
+ * result (flat.c). */
 #include <string.h>
 
 #include "base/assert.h"
@@ -65,13 +65,13 @@ void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t rece
     uint64_t grain = (all + SHOWS_MAX - 1) / SHOWS_MAX;
     if (there - bucket->shown < grain || there >= all || there > UINT32_MAX)
         return; /* when all are there they are spread at once */
-    struct spotnik_board_slot *slot =
+    struct spotnik_shm_header_slot *slot =
         spotnik_flat_slot(flat, flat->rank, number, bucket->order.step);
     put_there(flat, number, bucket, there, result);
     bucket->shown = there;
-    spotnik_board_count_up(&slot->results, (uint32_t)there);
-    spotnik_board_put_up(&slot->result, bucket->order.ticket);
-    spotnik_flat_ring_bell(flat);
+    spotnik_shm_header_count_up(&slot->results, (uint32_t)there);
+    spotnik_shm_header_put_up(&slot->result, bucket->order.sequence);
+    spotnik_flat_wake(flat);
 }
 
 /* ---- the others ---- */
@@ -79,13 +79,14 @@ void spotnik_flat_show(struct spotnik_flat *flat, uint32_t number, uint64_t rece
 bool spotnik_flat_more_is_shown(const struct spotnik_flat *flat, uint32_t number,
                                 struct spotnik_flat_bucket *bucket)
 {
-    const struct spotnik_board_slot *slot = spotnik_flat_slot(flat, 0, number, bucket->order.step);
-    if (bucket->small || !spotnik_board_hangs(&slot->result, bucket->order.ticket))
+    const struct spotnik_shm_header_slot *slot =
+        spotnik_flat_slot(flat, 0, number, bucket->order.step);
+    if (bucket->small || !spotnik_shm_header_hangs(&slot->result, bucket->order.sequence))
         return false;
-    uint64_t there = spotnik_board_counted(&slot->results);
-    uint64_t offset = flat->peer[0].board->whole[number][bucket->order.step & 1].offset;
-    if (!spotnik_board_still_hangs(&slot->result, bucket->order.ticket) || there <= bucket->shown
-        || there > final_chunks(&bucket->ring)
+    uint64_t there = spotnik_shm_header_counted(&slot->results);
+    uint64_t offset = flat->peer[0].header->whole[number][bucket->order.step & 1].offset;
+    if (!spotnik_shm_header_still_hangs(&slot->result, bucket->order.sequence)
+        || there <= bucket->shown || there > final_chunks(&bucket->ring)
         || !spotnik_flat_is_within(&flat->peer[0], offset, bucket->bytes))
         return false;
     bucket->shown = there;
@@ -106,7 +107,7 @@ const void *spotnik_flat_shown_result(const struct spotnik_flat *flat, uint32_t 
 bool spotnik_flat_shown_stands(const struct spotnik_flat *flat, uint32_t number)
 {
     const struct spotnik_flat_bucket *bucket = &flat->bucket[number];
-    return spotnik_board_still_hangs(&spotnik_flat_slot(flat, 0, number, bucket->order.step)
-                                          ->result,
-                                     bucket->order.ticket);
+    return spotnik_shm_header_still_hangs(&spotnik_flat_slot(flat, 0, number, bucket->order.step)
+                                               ->result,
+                                          bucket->order.sequence);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two ways through a bucket share, flat.c and the pipelined one of pipeline.c. Both look
- * at the others' tickets, add up, and end a bucket alike. Private to src/shm. */
+ * at the others' sequence numbers, add up, and end a bucket alike. Private to src/shm. */
 #ifndef SPOTNIK_SHM_SLICES_H
 #define SPOTNIK_SHM_SLICES_H
 
 #include "shm/flat.h"
 
-static inline struct spotnik_board_slot *
+static inline struct spotnik_shm_header_slot *
 spotnik_flat_slot(const struct spotnik_flat *flat, uint32_t rank, uint32_t number, uint64_t step)
 {
-    return &flat->peer[rank].board->slot[number][step & 1];
+    return &flat->peer[rank].header->slot[number][step & 1];
 }
 
 static inline const uint8_t *spotnik_flat_memory(const struct spotnik_flat *flat, uint32_t rank)
 {
-    return (const uint8_t *)flat->peer[rank].board;
+    return (const uint8_t *)flat->peer[rank].header;
 }
 
 static inline bool spotnik_flat_is_within(const struct spotnik_flat_peer *peer, uint64_t offset,
@@ -24,11 +24,11 @@ static inline bool spotnik_flat_is_within(const struct spotnik_flat_peer *peer, 
 }
 
 /* flat.c */
-void spotnik_flat_ring_bell(struct spotnik_flat *flat);
+void spotnik_flat_wake(struct spotnik_flat *flat);
 
 /* MISMATCH: the bucket of that rank is another than ours. `slot` NULL: it has none. */
 enum spotnik_flat_verdict spotnik_flat_differs(struct spotnik_flat *flat, uint32_t rank,
-                                               const struct spotnik_board_slot *slot);
+                                               const struct spotnik_shm_header_slot *slot);
 
 /* One more of the others? BLOCKED: not yet. MORE: all are. */
 enum spotnik_flat_verdict spotnik_flat_look_round(struct spotnik_flat *flat, uint32_t number,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sender watches every channel to another host for bytes that the other kernel does not
  * acknowledge for longer than a silence. A kernel acknowledges whatever its process does, and a
- * full window leaves nothing unacknowledged, so a slow caller is not accused. Then the control
+ * full map leaves nothing unacknowledged, so a slow caller is not accused. Then the control
  * link is asked. Where that is not acknowledged either, or no channel can be opened, the path is
  * broken, and we tell the core. Else it may be this connection alone, and we dial it again; if
  * that one is stuck soon, too, as where only large packets vanish, the path is broken. */

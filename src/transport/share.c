@@ -206,10 +206,10 @@ void spotnik_share_adopt(struct spotnik_transport *transport, struct spotnik_pen
 static bool is_true_board(const struct spotnik_share *share, const struct spotnik_sharer *sharer,
                           const void *base)
 {
-    const struct spotnik_board *board = base;
-    return board->magic == SPOTNIK_BOARD_MAGIC && board->version == SPOTNIK_BOARD_VERSION
-           && board->id_high == sharer->peer.id.high && board->id_low == sharer->peer.id.low
-           && board->kernels == share->kernels;
+    const struct spotnik_shm_header *header = base;
+    return header->magic == SPOTNIK_BOARD_MAGIC && header->version == SPOTNIK_BOARD_VERSION
+           && header->id_high == sharer->peer.id.high && header->id_low == sharer->peer.id.low
+           && header->kernels == share->kernels;
 }
 
 /* Memory that does not do is not used: then the view goes round the ring. */
@@ -217,17 +217,17 @@ static void segment_take(struct spotnik_transport *transport, struct spotnik_sha
 {
     void *base = NULL;
     size_t bytes = 0;
-    if (sharer->board == NULL && spotnik_segment_size(fd) >= sizeof(struct spotnik_board)
+    if (sharer->header == NULL && spotnik_segment_size(fd) >= sizeof(struct spotnik_shm_header)
         && spotnik_segment_map(fd, &base, &bytes) == 0) {
         if (is_true_board(transport->share, sharer, base)) {
-            sharer->board = base;
+            sharer->header = base;
             sharer->bytes = bytes;
         } else {
             spotnik_segment_unmap(base);
         }
     }
     close(fd);
-    if (sharer->board != NULL)
+    if (sharer->header != NULL)
         tell(transport, sharer, true);
 }
 
@@ -259,10 +259,10 @@ static bool is_in_view(const struct spotnik_transport *transport, struct spotnik
     return spotnik_view_rank(spotnik_core_view(transport->core), id) != SPOTNIK_NO_RANK;
 }
 
-static void windows_forget(struct spotnik_share *share)
+static void maps_forget(struct spotnik_share *share)
 {
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
-        share->window[i][0].bytes = share->window[i][1].bytes = 0;
+        share->map[i][0].bytes = share->map[i][1].bytes = 0;
 }
 
 /* Unmapping takes a while, and the first steps after a loss are in a hurry. */
@@ -283,9 +283,9 @@ void spotnik_transport_prune(struct spotnik_transport *transport)
             continue;
         }
         *at = sharer->next;
-        windows_forget(transport->share); /* another segment may come to lie where this one was */
-        spotnik_segment_unmap(sharer->board);
-        sharer->board = NULL;
+        maps_forget(transport->share); /* another segment may come to lie where this one was */
+        spotnik_segment_unmap(sharer->header);
+        sharer->header = NULL;
         spotnik_loop_free_later(transport->loop, &sharer->socket);
     }
 }
@@ -370,12 +370,12 @@ static int memory_get(struct spotnik_share *share, const struct spotnik_transpor
     int rc = spotnik_segment_new(&share->segment);
     if (rc != 0)
         return rc;
-    share->board = spotnik_segment_take(&share->segment, sizeof *share->board);
-    if (share->board == NULL)
+    share->header = spotnik_segment_take(&share->segment, sizeof *share->header);
+    if (share->header == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no shared memory");
     const char *tier = spotnik_reduce_tier_name();
     share->kernels = spotnik_hash_bytes(tier, strlen(tier));
-    spotnik_board_init(share->board, id.high, id.low, share->kernels);
+    spotnik_shm_header_init(share->header, id.high, id.low, share->kernels);
     return 0;
 }
 
@@ -387,12 +387,12 @@ static void release(struct spotnik_transport *transport)
         share->sharers = sharer->next;
         if (sharer->socket.fd >= 0)
             close(spotnik_socket_release(&sharer->socket, transport->loop->epoll_fd));
-        spotnik_segment_unmap(sharer->board);
+        spotnik_segment_unmap(sharer->header);
         free(sharer);
     }
     for (uint32_t i = 0; i < SPOTNIK_BUCKET_SLOTS; i++)
         for (int parity = 0; parity < 2; parity++)
-            spotnik_window_free(&share->window[i][parity]);
+            spotnik_map_free(&share->map[i][parity]);
     door_close(transport);
     spotnik_segment_free(&share->segment);
     free(share->peer);
@@ -443,8 +443,8 @@ void spotnik_transport_renamed(struct spotnik_transport *transport)
     }
     door_close(transport);
     memset(share->shown, 0, sizeof share->shown);
-    share->board->id_high = transport->credentials->self.id.high;
-    share->board->id_low = transport->credentials->self.id.low;
+    share->header->id_high = transport->credentials->self.id.high;
+    share->header->id_low = transport->credentials->self.id.low;
     (void)!door_open(transport); /* without it nobody finds us, and steps go round the ring */
 }
 

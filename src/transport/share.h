@@ -15,10 +15,10 @@
 
 #include "transport/inside.h"
 #include "transport/spin.h"
-#include "shm/bell.h"
+#include "shm/futex.h"
 #include "shm/flat.h"
 #include "shm/segment.h"
-#include "shm/window.h"
+#include "shm/map.h"
 
 #define SPOTNIK_SHARE_SETTLED 4 /* steps of a view, after which no member waits for it any more */
 
@@ -27,7 +27,7 @@ struct spotnik_sharer {
     struct spotnik_socket socket;
     struct spotnik_sharer *next;
     struct spotnik_member peer;
-    struct spotnik_board *board; /* of its segment, to read; NULL: not here yet */
+    struct spotnik_shm_header *header; /* of its segment, to read; NULL: not here yet */
     size_t bytes;
     bool told; /* the core knows */
 };
@@ -41,7 +41,7 @@ struct spotnik_share_areas {
 
 struct spotnik_share {
     struct spotnik_segment segment;
-    struct spotnik_board *board;
+    struct spotnik_shm_header *header;
     struct spotnik_socket listener;
     struct spotnik_sharer *sharers;
     uint64_t kernels;
@@ -68,20 +68,20 @@ struct spotnik_share {
     struct spotnik_flat_order wanted[SPOTNIK_BUCKET_SLOTS];
     bool is_wanted[SPOTNIK_BUCKET_SLOTS];
     uint32_t wanted_count;
-    struct spotnik_window window[SPOTNIK_BUCKET_SLOTS][2];
+    struct spotnik_map map[SPOTNIK_BUCKET_SLOTS][2];
     uint32_t late_count; /* of late[] */
     /* the step whose result of this bucket is to be looked for, in the view before; 0: none */
     uint64_t late[SPOTNIK_BUCKET_SLOTS];
-    bool shown[SPOTNIK_BUCKET_SLOTS][2]; /* the result of bucket.step[] is what the window shows */
+    bool shown[SPOTNIK_BUCKET_SLOTS][2]; /* the result of bucket.step[] is what the map shows */
 };
 
-/* Wake those that the last change of our board concerns. */
+/* Wake those that the last change of our shm header concerns. */
 static inline void spotnik_share_ring(struct spotnik_share *share)
 {
     if (!share->flat.rung)
         return;
     share->flat.rung = false;
-    spotnik_bells_wake(&share->flat);
+    spotnik_futexes_wake(&share->flat);
 }
 
 /* share.c */

@@ -44,7 +44,7 @@ const uint8_t *spotnik_share_result(const struct spotnik_transport *transport, u
                                     uint64_t step)
 {
     const struct spotnik_share *share = transport->share;
-    return share != NULL && share->shown[bucket][step & 1] ? share->window[bucket][step & 1].base
+    return share != NULL && share->shown[bucket][step & 1] ? share->map[bucket][step & 1].base
                                                            : NULL;
 }
 
@@ -74,8 +74,8 @@ bool spotnik_share_deliver(struct spotnik_transport *transport, uint32_t bucket,
                            void *data)
 {
     struct spotnik_share *share = transport->share;
-    const struct spotnik_window *window = &share->window[bucket][step & 1];
-    const struct spotnik_shares *shares = &window->shares;
+    const struct spotnik_map *map = &share->map[bucket][step & 1];
+    const struct spotnik_shares *shares = &map->shares;
     const uint8_t *copy = share->areas[bucket].large;
     struct spotnik_early *early = transport->bucket[bucket].early;
     size_t begin = spotnik_shares_own_begin(shares), end = spotnik_shares_own_end(shares);
@@ -83,7 +83,7 @@ bool spotnik_share_deliver(struct spotnik_transport *transport, uint32_t bucket,
     if (to == NULL)
         return spotnik_shares_stand(shares);
     if (shares->whole && early != NULL && early->step == step)
-        spotnik_early_finish(early, to, spotnik_window_shared(window), shares->bytes);
+        spotnik_early_finish(early, to, spotnik_map_shared(map), shares->bytes);
     else
         spotnik_shares_copy(shares, to);
     bool stands = spotnik_shares_stand(shares);

@@ -24,15 +24,15 @@ static uint32_t processors(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
-/* The memory of one that has ended does as well: no ticket will come up there, and a recovery is
- * near. */
+/* The memory of one that has ended does as well: no sequence number will come up there, and a
+ * recovery is near. */
 static const struct spotnik_sharer *memory_find(const struct spotnik_share *share,
                                                 struct spotnik_id id)
 {
     const struct spotnik_sharer *found = NULL;
     for (const struct spotnik_sharer *sharer = share->sharers; sharer != NULL;
          sharer = sharer->next)
-        if (sharer->board != NULL && spotnik_id_equal(sharer->peer.id, id)
+        if (sharer->header != NULL && spotnik_id_equal(sharer->peer.id, id)
             && (found == NULL || sharer->socket.fd >= 0))
             found = sharer;
     return found;
@@ -54,8 +54,8 @@ static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_vie
         if (rank == own)
             *ret_place = size;
         share->peer[size++] =
-            rank == own ? (struct spotnik_flat_peer){ share->board, share->segment.reserved }
-                        : (struct spotnik_flat_peer){ sharer->board, sharer->bytes };
+            rank == own ? (struct spotnik_flat_peer){ share->header, share->segment.reserved }
+                        : (struct spotnik_flat_peer){ sharer->header, sharer->bytes };
     }
     return size;
 }
@@ -157,11 +157,12 @@ void spotnik_share_start(struct spotnik_transport *transport, const struct spotn
     order.host = work->flat.host;
     order.chunk_count =
         spotnik_transaction_chunk_count(transport->limits->chunk_bytes, (uint32_t)one);
-    order.ticket = spotnik_board_ticket(spotnik_core_view(transport->core)->epoch, work->step);
+    order.sequence =
+        spotnik_shm_header_sequence(spotnik_core_view(transport->core)->epoch, work->step);
     share->shown[number][parity] = false;
     /* or else somebody's memory was here when the view was proposed, and is not */
     bool ready = setup(transport, work->flat.part);
-    if (!ready || order.ticket == 0)
+    if (!ready || order.sequence == 0)
         failed(transport, number, work->step, SPOTNIK_ERR_AGAIN);
     else
         order_start(transport, number, &order);
@@ -209,7 +210,7 @@ void spotnik_transport_seal(struct spotnik_transport *transport)
         /* what failed, or waits for memory, is not up, and our programs do not differ for that */
         return;
     spotnik_flat_seal(&share->flat,
-                      spotnik_board_ticket(share->epoch, transport->stand->begun_step));
+                      spotnik_shm_header_sequence(share->epoch, transport->stand->begun_step));
     spotnik_share_ring(share);
 }
 
@@ -221,7 +222,7 @@ struct place {
 static struct place place_at(const struct spotnik_flat_peer *peer, uint64_t offset, size_t bytes)
 {
     bool inside = offset < peer->bytes_max && bytes <= peer->bytes_max - offset;
-    return (struct place){ inside ? (const uint8_t *)peer->board + offset : NULL,
+    return (struct place){ inside ? (const uint8_t *)peer->header + offset : NULL,
                            inside ? bytes : 0 };
 }
 
@@ -235,8 +236,8 @@ static void places_find(const struct spotnik_share *share, uint32_t number, uint
     size_t wide = bucket->end - bucket->begin;
     size_t begin = bucket->begin > wide ? bucket->begin - wide : 0;
     size_t end = bucket->bytes - bucket->end > wide ? bucket->end + wide : bucket->bytes;
-    const struct spotnik_board_slot *slot =
-        &flat->peer[rank].board->slot[number][bucket->order.step & 1];
+    const struct spotnik_shm_header_slot *slot =
+        &flat->peer[rank].header->slot[number][bucket->order.step & 1];
     ret[0] = place_at(&flat->peer[rank], slot->input_offset + begin, end - begin);
     ret[1] = place_at(&flat->peer[rank], slot->result_offset,
                       spotnik_area_result_room(share, &bucket->order, bucket->bytes));
@@ -329,7 +330,7 @@ static void take_late(struct spotnik_transport *transport, uint32_t number)
     share->late[number] = 0;
     share->late_count--;
     if (!spotnik_flat_stands(&share->flat, number, step)
-        || spotnik_window_show(&share->window[number][step & 1], &share->flat, number) != 0) {
+        || spotnik_map_show(&share->map[number][step & 1], &share->flat, number) != 0) {
         failed(transport, number, step, SPOTNIK_ERR_AGAIN);
         return;
     }
@@ -354,7 +355,7 @@ static void tell_done(struct spotnik_transport *transport, uint32_t number)
     event.flat.chunks = spotnik_flat_collected(&share->flat, number);
     bool holder = bucket->order.part == SPOTNIK_FLAT_HOLDER;
     if (!bucket->small && !holder) {
-        int rc = spotnik_window_show(&share->window[number][parity], &share->flat, number);
+        int rc = spotnik_map_show(&share->map[number][parity], &share->flat, number);
         if (rc != 0) {
             failed(transport, number, bucket->order.step, rc);
             return;
@@ -371,10 +372,10 @@ static void tell_done(struct spotnik_transport *transport, uint32_t number)
 static void differs(struct spotnik_transport *transport, uint32_t number)
 {
     const struct spotnik_flat *flat = &transport->share->flat;
-    const struct spotnik_board *board = flat->peer[flat->odd.rank].board;
+    const struct spotnik_shm_header *header = flat->peer[flat->odd.rank].header;
     failed(transport, number, flat->bucket[number].order.step, SPOTNIK_ERR_MISMATCH);
     transport->share_failed.other =
-        (struct spotnik_held){ .member = { board->id_high, board->id_low },
+        (struct spotnik_held){ .member = { header->id_high, header->id_low },
                                .count = flat->odd.count,
                                .has = flat->odd.has,
                                .dtype = flat->odd.dtype,
@@ -461,18 +462,18 @@ static bool listen_and_sleep(struct spotnik_transport *transport, uint64_t spin_
                              uint64_t until_ns)
 {
     struct spotnik_share *share = transport->share;
-    struct spotnik_bells bells;
-    spotnik_bells_listen(&share->flat, &bells);
+    struct spotnik_futexes futexes;
+    spotnik_futexes_listen(&share->flat, &futexes);
     uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED);
     share->sleeping = true;
     bool enough = spotnik_share_work(transport) || spotnik_transport_early(transport);
     if (!enough) {
         spotnik_loop_unlock(transport->loop);
-        enough = spotnik_bells_wait(&bells, &share->word, word, spin_ns, until_ns);
+        enough = spotnik_futexes_wait(&futexes, &share->word, word, spin_ns, until_ns);
         spotnik_loop_lock(transport->loop);
     }
     share->sleeping = false;
-    spotnik_bells_ignore(share->board);
+    spotnik_futexes_ignore(share->header);
     return enough;
 }
 
@@ -506,5 +507,5 @@ void spotnik_transport_changed(struct spotnik_transport *transport)
         return;
     __atomic_store_n(&share->word, share->word + 1, __ATOMIC_RELEASE);
     if (share->sleeping)
-        spotnik_bells_word_wake(&share->word);
+        spotnik_futexes_word_wake(&share->word);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "http/server.h"
-#include "metrics/said.h"
+#include "metrics/messages.h"
 #include "watch/watch.h"
 
 #define EVENTS_KEPT 200
@@ -122,23 +122,23 @@ void spotnik_watch_say(struct spotnik_watch *watch, const spotnik_job_status *of
 /* With the lock. Takes `line` (malloc) over; false: the event is known already. */
 bool spotnik_watch_event_add(struct spotnik_watch *watch, double date, const char *key, char *line);
 
-/* changes.c: what has happened since the last look. */
+/* event_diff.c: what has happened since the last look. */
 void spotnik_watch_compare(struct spotnik_watch *watch, const struct spotnik_watched *of);
 
 /* log_file.c */
 int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd);
 bool spotnik_watch_log_write(int fd, const char *line, bool lasting);
 
-/* others.c: the thread that asks other members. */
+/* peer_poller.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);
 
 /* Until there is news, or that time has passed. What happened since the wake-up before counts once,
  * however often it was told. */
 void spotnik_watch_pause(sem_t *news, uint64_t timeout_ns);
 
-/* story.c: the whole job as this member knows it, as JSON for the page; malloc. With the lock.
- * NULL: no memory. */
-char *spotnik_watch_story(struct spotnik_watch *watch, size_t *ret_size);
+/* job_snapshot.c: the whole job as this member knows it, as JSON for the page; malloc. With the
+ * lock. NULL: no memory. */
+char *spotnik_watch_job_snapshot(struct spotnik_watch *watch, size_t *ret_size);
 char *spotnik_watch_targets(struct spotnik_watch *watch, size_t *ret_size);
 
 /* pages.c */

@@ -69,7 +69,7 @@ static bool get_story(struct spotnik_watch *watch, struct spotnik_http_reply *re
 
     pthread_mutex_lock(&watch->lock);
     watch->watched_ns = watch->now->now_ns;
-    char *text = spotnik_watch_story(watch, &size);
+    char *text = spotnik_watch_job_snapshot(watch, &size);
     pthread_mutex_unlock(&watch->lock);
     return give(ret, 200, "application/json", text, size);
 }

@@ -81,7 +81,7 @@ static void push(struct spotnik_watch *watch, uint64_t *next_ns)
     if (watch->fresh->now_ns >= *next_ns || watch->events_total != watch->events_pushed) {
         watch->events_pushed = watch->events_total;
         watch->watched_ns = watch->fresh->now_ns;
-        story = spotnik_watch_story(watch, &size);
+        story = spotnik_watch_job_snapshot(watch, &size);
     }
     pthread_mutex_unlock(&watch->lock);
     if (!story)
@@ -244,8 +244,8 @@ static void say_end(struct spotnik_watch *watch, const char *how)
     look(watch);
     snprintf(more, sizeof more,
              ",\"uptime_s\":%.3f,\"samples\":%llu,\"steps\":%llu,\"goodput\":%.4f,\"lost_s\":%.3f",
-             (double)(of->now_ns - of->born_ns) / 1e9, (unsigned long long)of->tally.samples,
-             (unsigned long long)of->tally.steps, spotnik_watched_goodput(of),
+             (double)(of->now_ns - of->born_ns) / 1e9, (unsigned long long)of->counters.samples,
+             (unsigned long long)of->counters.steps, spotnik_watched_goodput(of),
              (double)spotnik_watched_lost_ns(of) / 1e9);
     spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_ENDED, more, "%s", how);
 }

@@ -35,7 +35,7 @@ void spotnik_wire_founding_write(struct spotnik_writer *writer,
 {
     spotnik_writer_u64(writer, founding->id);
     spotnik_writer_u64(writer, founding->root);
-    spotnik_writer_u64(writer, founding->born_ms);
+    spotnik_writer_u64(writer, founding->founded_at_ms);
     spotnik_writer_u64(writer, founding->generation);
 }
 
@@ -43,6 +43,6 @@ void spotnik_wire_founding_read(struct spotnik_reader *reader, struct spotnik_fo
 {
     ret->id = spotnik_reader_u64(reader);
     ret->root = spotnik_reader_u64(reader);
-    ret->born_ms = spotnik_reader_u64(reader);
+    ret->founded_at_ms = spotnik_reader_u64(reader);
     ret->generation = spotnik_reader_u64(reader);
 }

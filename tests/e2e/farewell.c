@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define PATIENCE_MS 60000
 
@@ -34,14 +34,14 @@ static bool has_ended(struct cluster *cluster)
 /* The newest complete checkpoint; 0: none. */
 static uint64_t newest(void)
 {
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
     uint64_t step = 0;
 
-    if (spotnik_shelf_list(directory, &list))
+    if (spotnik_checkpoint_store_list(directory, &list))
         return 0;
     for (uint32_t i = 0; i < list.count && !step; i++)
         step = list.entry[i].written_s ? list.entry[i].step : 0;
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
     return step;
 }
 

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "cluster.h"
 #include "link/address.h"
 #include "netns.h"
@@ -276,17 +276,17 @@ static void outsiders(const char *worker)
 
 static bool has_checkpoint(struct cluster *cluster, uint64_t *ret_step)
 {
-    struct spotnik_shelf_list shelf;
+    struct spotnik_checkpoint_store_list shelf;
     char directory[400];
 
     *ret_step = 0;
     snprintf(directory, sizeof directory, "%s/checkpoints", cluster->dir);
-    if (spotnik_shelf_list(directory, &shelf))
+    if (spotnik_checkpoint_store_list(directory, &shelf))
         return false;
     for (uint32_t i = 0; i < shelf.count && !*ret_step; i++)
         if (shelf.entry[i].written_s)
             *ret_step = shelf.entry[i].step;
-    spotnik_shelf_list_done(&shelf);
+    spotnik_checkpoint_store_list_done(&shelf);
     return *ret_step != 0;
 }
 

@@ -19,7 +19,7 @@
 
 #include "base/time.h"
 #include "cluster.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 
 #define PATIENCE_MS 60000
 #define CHURN_MAX 20
@@ -41,25 +41,25 @@ static bool is_further(struct cluster *cluster)
 }
 
 /* The newest complete checkpoint: its step, 0 for none. */
-static uint64_t newest(struct spotnik_shelf_entry *ret)
+static uint64_t newest(struct spotnik_checkpoint_store_entry *ret)
 {
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
     uint64_t step = 0;
 
-    if (spotnik_shelf_list(directory, &list))
+    if (spotnik_checkpoint_store_list(directory, &list))
         return 0;
     for (uint32_t i = 0; i < list.count && !step; i++)
         if (list.entry[i].written_s) {
             step = list.entry[i].step;
             *ret = list.entry[i];
         }
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
     return step;
 }
 
 static bool has_checkpoint(struct cluster *cluster)
 {
-    struct spotnik_shelf_entry entry;
+    struct spotnik_checkpoint_store_entry entry;
 
     (void)cluster;
     return newest(&entry) >= checkpoint_wanted;
@@ -119,7 +119,7 @@ static void roll_back(struct cluster *cluster, uint64_t step)
 }
 
 /* The last byte of one of its parts is lost. */
-static void tear(struct cluster *cluster, const struct spotnik_shelf_entry *entry)
+static void tear(struct cluster *cluster, const struct spotnik_checkpoint_store_entry *entry)
 {
     char path[PATH_MAX], file[PATH_MAX + NAME_MAX + 2];
     struct stat facts;
@@ -141,7 +141,7 @@ static void tear(struct cluster *cluster, const struct spotnik_shelf_entry *entr
  * where the next life must go on. */
 static uint64_t live_and_die(struct cluster *cluster, bool torn)
 {
-    struct spotnik_shelf_entry entry;
+    struct spotnik_checkpoint_store_entry entry;
 
     /* Who has copied half of the state of a job that dies with its only member cannot begin it, and
      * ends after a minute: not the claim here. */
@@ -155,15 +155,15 @@ static uint64_t live_and_die(struct cluster *cluster, bool torn)
 
     if (torn) {
         tear(cluster, &entry);
-        struct spotnik_shelf_list list;
+        struct spotnik_checkpoint_store_list list;
 
         step = 0;
-        if (spotnik_shelf_list(directory, &list))
+        if (spotnik_checkpoint_store_list(directory, &list))
             cluster_fail(cluster, "no list of checkpoints");
         for (uint32_t i = 0; i < list.count && !step; i++)
             if (list.entry[i].written_s && strcmp(list.entry[i].name, entry.name))
                 step = list.entry[i].step;
-        spotnik_shelf_list_done(&list);
+        spotnik_checkpoint_store_list_done(&list);
     }
     return step;
 }
@@ -220,7 +220,7 @@ static void lives_under_churn(int argc, char **argv, uint64_t lives, uint64_t se
     }
     write_under_churn(&cluster);
     for (int i = 0; i < 3; i++) { /* in a row: it has hardly gone on */
-        struct spotnik_shelf_entry entry;
+        struct spotnik_checkpoint_store_entry entry;
 
         kill_all(&cluster);
         expect_resumed(&cluster, newest(&entry));
@@ -241,7 +241,7 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
     cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", "-s", "405",
                 NULL);
     for (uint64_t i = 0; i < deaths; i++) {
-        struct spotnik_shelf_entry entry;
+        struct spotnik_checkpoint_store_entry entry;
 
         refill(&cluster);
         step_wanted = 60 * (i + 1);
@@ -256,7 +256,7 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
     cluster_expect_end(&cluster, 0);
     uint64_t digest = cluster.worker[0].digest, step = cluster.worker[0].step;
 
-    struct spotnik_shelf_entry last;
+    struct spotnik_checkpoint_store_entry last;
 
     if (step != 405 || newest(&last) != 405)
         cluster_fail(&cluster,
@@ -270,7 +270,7 @@ static uint64_t pair(char *worker, uint64_t seed, uint64_t deaths)
 static void by_time(char *worker, uint64_t seed)
 {
     static struct cluster cluster;
-    struct spotnik_shelf_entry entry;
+    struct spotnik_checkpoint_store_entry entry;
 
     unsetenv("SPOTNIK_CHECKPOINT_STEPS");
     setenv("SPOTNIK_CHECKPOINT_S", "1", 1);

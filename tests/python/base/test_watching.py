@@ -97,7 +97,7 @@ def test_a_log_that_nobody_asked_for_may_be_missing(
 def test_every_message_has_its_section() -> None:
     """docs/reference/messages.md explains each id of the library's table, and no other."""
     root = Path(os.environ["SPOTNIK_ROOT"])
-    table = re.findall(r'\{ "(S\d+)", "(\w+)", SPOTNIK_(\w+) \}', (root / "src/metrics/said.c").read_text())
+    table = re.findall(r'\{ "(S\d+)", "(\w+)", SPOTNIK_(\w+) \}', (root / "src/metrics/messages.c").read_text())
     sections = re.findall(r"^## (S\d+) (\w+), (\w+)$", (root / "docs/reference/messages.md").read_text(), flags=re.M)
     assert len(table) > 10
     assert sections == [(identity, name, level.lower()) for identity, name, level in table]

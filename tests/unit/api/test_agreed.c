@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/agreed.h"
+#include "api/step_stats.h"
 #include "api/job.h"
 #include "base/hash.h"
 #include "place.h"
@@ -45,14 +45,14 @@ static spotnik_job *join(struct member *member, uint32_t members_min)
     config.samples = 600;
     config.batch = 30;
     EXPECT(member, spotnik_join(&config, &job) == 0);
-    EXPECT(member, job && spotnik_agreed_on(job) == 0);
+    EXPECT(member, job && spotnik_step_stats_on(job) == 0);
     EXPECT(member, job && spotnik_state_add(job, "model", &member->model, 1, SPOTNIK_F32) == 0);
     return member->failure[0] ? NULL : job;
 }
 
 static void look(struct member *member, spotnik_job *job, const spotnik_step *step)
 {
-    const struct spotnik_agreed *agreed = spotnik_agreed_get(job);
+    const struct spotnik_step_stats *agreed = spotnik_step_stats_get(job);
     uint64_t samples = 0;
 
     EXPECT(member, agreed->step == step->number && agreed->slots == SLOTS);
@@ -71,7 +71,7 @@ static void look(struct member *member, spotnik_job *job, const spotnik_step *st
         spotnik_hash_bytes(agreed->row, agreed->slots * sizeof *agreed->row) | 1;
     member->before = step->share < step->shares ? 1 + step->share : 0;
     member->last = step->number;
-    EXPECT(member, spotnik_agreed_differs(agreed) == (step->number == ODD));
+    EXPECT(member, spotnik_step_stats_differs(agreed) == (step->number == ODD));
     for (uint32_t i = 0; i < agreed->slots; i++)
         member->end |= agreed->row[i].noise >= END + 5;
 }
@@ -83,15 +83,15 @@ static void run(struct member *member, spotnik_job *job)
     spotnik_step step;
     uint32_t computed = 0, decision = 55;
 
-    spotnik_agreed_check_watch(job, &decision, sizeof decision);
+    spotnik_step_stats_check_watch(job, &decision, sizeof decision);
     while (!member->failure[0] && !member->end) {
         EXPECT(member, spotnik_step_begin(job, &step) == 0 && step.number < STEPS);
         computed += step.shares > 0;
         member->noise = member->number == 2 ? END + computed : member->number + 0.5;
-        spotnik_agreed_noise_set(job, member->noise);
+        spotnik_step_stats_noise_set(job, member->noise);
         decision = step.number == ODD && member->number == 1 ? 77 : 55;
         if (step.number % 3 == 0)
-            EXPECT(member, spotnik_agreed_start(job) == 0);
+            EXPECT(member, spotnik_step_stats_start(job) == 0);
         int rc = spotnik_step_commit(job);
         EXPECT(member, rc == (step.number == ODD ? SPOTNIK_ERR_MISMATCH : 0));
         if (!member->failure[0])
@@ -180,19 +180,19 @@ TEST(alone)
     config.samples = 10;
     config.batch = 4;
     assert_int_equal(spotnik_join(&config, &job), 0);
-    assert_null(spotnik_agreed_get(job));
-    assert_int_equal(spotnik_agreed_on(job), 0);
-    assert_int_equal(spotnik_agreed_on(job), 0);
-    assert_int_equal(spotnik_agreed_get(job)->step, 0);
+    assert_null(spotnik_step_stats_get(job));
+    assert_int_equal(spotnik_step_stats_on(job), 0);
+    assert_int_equal(spotnik_step_stats_on(job), 0);
+    assert_int_equal(spotnik_step_stats_get(job)->step, 0);
     for (uint64_t i = 1; i <= 5; i++) {
         assert_int_equal(spotnik_step_begin(job, &step), 0);
-        spotnik_agreed_noise_set(job, 0.25 * (double)i);
+        spotnik_step_stats_noise_set(job, 0.25 * (double)i);
         assert_int_equal(spotnik_step_commit(job), 0);
-        assert_int_equal(spotnik_agreed_get(job)->step, i);
-        assert_int_equal(spotnik_agreed_get(job)->row[0].samples, step.sample_count);
-        assert_true(spotnik_agreed_get(job)->row[0].noise == 0.25 * (double)i);
-        assert_false(spotnik_agreed_differs(spotnik_agreed_get(job)));
-        assert_int_equal(spotnik_agreed_get(job)->row[1].compute_us, 0); /* nobody's */
+        assert_int_equal(spotnik_step_stats_get(job)->step, i);
+        assert_int_equal(spotnik_step_stats_get(job)->row[0].samples, step.sample_count);
+        assert_true(spotnik_step_stats_get(job)->row[0].noise == 0.25 * (double)i);
+        assert_false(spotnik_step_stats_differs(spotnik_step_stats_get(job)));
+        assert_int_equal(spotnik_step_stats_get(job)->row[1].compute_us, 0); /* nobody's */
     }
     spotnik_leave(job);
 }
@@ -206,9 +206,9 @@ TEST(too_late)
     spotnik_config_init(&config);
     assert_int_equal(spotnik_join(&config, &job), 0);
     assert_int_equal(spotnik_step_begin(job, &step), 0);
-    assert_int_equal(spotnik_agreed_on(job), SPOTNIK_ERR_STATE);
-    spotnik_agreed_noise_set(job, 1); /* nothing to set */
+    assert_int_equal(spotnik_step_stats_on(job), SPOTNIK_ERR_STATE);
+    spotnik_step_stats_noise_set(job, 1); /* nothing to set */
     assert_int_equal(spotnik_step_commit(job), 0);
-    assert_null(spotnik_agreed_get(job));
+    assert_null(spotnik_step_stats_get(job));
     spotnik_leave(job);
 }

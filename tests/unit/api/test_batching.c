@@ -11,7 +11,7 @@
 enum { SLOTS = 8, BATCH = 39 * 32 };
 
 static struct spotnik_batching batching, other;
-static struct spotnik_agreed_row row[SLOTS];
+static struct spotnik_step_stats_row row[SLOTS];
 static uint64_t step;
 
 static void start(void)
@@ -27,9 +27,9 @@ static void start(void)
 static void give(uint32_t share, uint64_t samples, double per_ms, uint32_t before)
 {
     row[share] =
-        (struct spotnik_agreed_row){ .compute_us = (uint32_t)(1000 * (double)samples / per_ms),
-                                     .samples = (uint32_t)samples,
-                                     .before = before };
+        (struct spotnik_step_stats_row){ .compute_us = (uint32_t)(1000 * (double)samples / per_ms),
+                                         .samples = (uint32_t)samples,
+                                         .before = before };
 }
 
 static void observe(void)
@@ -86,7 +86,7 @@ TEST(members_are_followed)
     memset(row, 0, sizeof row);
     give(0, 113, 2, 2);
     give(1, 1135, 20, 5);
-    row[2] = (struct spotnik_agreed_row){ .compute_us = 1 };
+    row[2] = (struct spotnik_step_stats_row){ .compute_us = 1 };
     observe();
     assert_int_equal(weights(), BATCH);
     /* the mean of the others, made to fit */
@@ -115,7 +115,7 @@ TEST(a_batch_of_each)
 TEST(a_step_counts_once)
 {
     static const double speed[3] = { 2, 17, 20 };
-    struct spotnik_agreed_row kept[SLOTS];
+    struct spotnik_step_stats_row kept[SLOTS];
 
     start();
     run(speed, 1);

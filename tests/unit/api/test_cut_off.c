@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "place.h"
 #include "tests.h"
 
@@ -137,16 +137,16 @@ TEST(no_notice)
 static void minority_find(const char *saved, char path[256], uint64_t *ret_step)
 {
     struct spotnik_manifest manifest = { .part_count = 0 };
-    struct spotnik_shelf_list list;
+    struct spotnik_checkpoint_store_list list;
 
-    assert_int_equal(spotnik_shelf_list_minority(saved, &list), 0);
+    assert_int_equal(spotnik_checkpoint_store_list_minority(saved, &list), 0);
     assert_int_equal(list.count, 1);
     *ret_step = list.entry[0].step;
     snprintf(path, 256, "%s/%s", saved, list.entry[0].name);
     assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, &manifest), 0);
     assert_true(manifest.minority);
     spotnik_manifest_done(&manifest);
-    spotnik_shelf_list_done(&list);
+    spotnik_checkpoint_store_list_done(&list);
 }
 
 /* In a job of its own. */

@@ -18,7 +18,7 @@
 #include "api/job.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "tests.h"
 
 #define WORDS 1000
@@ -157,12 +157,12 @@ TEST_WITH(resume, setup, teardown)
     spotnik_abandon(job);
     memset(words, 0, sizeof words);
     train(6, 9); /* and again, from there on */
-    struct spotnik_shelf_list found;
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    struct spotnik_checkpoint_store_list found;
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_true(found.count >= 1 && found.count <= 3);
     assert_int_equal(found.entry[0].step, 9);
     assert_true(found.entry[0].written_s != 0);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
 }
 
 /* A job that is done stays so. */
@@ -186,36 +186,36 @@ static void two_checkpoints(void)
 {
     train(1, 4);
     train(5, 6);
-    struct spotnik_shelf_list found;
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    struct spotnik_checkpoint_store_list found;
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_int_equal(found.count, 2);
     assert_true(found.entry[0].step == 6 && found.entry[0].written_s != 0);
     assert_true(found.entry[1].step == 4 && found.entry[1].written_s != 0);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
 }
 
 static void newest_is(uint64_t step)
 {
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
 
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     uint32_t at = 0;
     while (at < found.count && found.entry[at].written_s == 0)
         at++;
     assert_true(at < found.count);
     assert_int_equal(found.entry[at].step, step);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
 }
 
-static void newest(char ret_name[SPOTNIK_SHELF_NAME_MAX + 1])
+static void newest(char ret_name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1])
 {
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
 
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_true(found.count > 0);
-    memcpy(ret_name, found.entry[0].name, SPOTNIK_SHELF_NAME_MAX + 1);
+    memcpy(ret_name, found.entry[0].name, SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1);
     assert_int_equal(found.entry[0].step, 6);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
 }
 
 /* Load as a founder does, and put back in its place what was set aside. */
@@ -243,7 +243,7 @@ static uint8_t *slurp(const char *entry, const char *name, size_t *ret_size)
 {
     uint8_t *bytes;
 
-    assert_int_equal(spotnik_shelf_get(dir, entry, name, 1 << 20, &bytes, ret_size), 0);
+    assert_int_equal(spotnik_checkpoint_store_get(dir, entry, name, 1 << 20, &bytes, ret_size), 0);
     return bytes;
 }
 
@@ -309,7 +309,8 @@ static void part_name(const char *entry, const char *prefix, char ret[NAME_MAX +
 
 TEST_WITH(damaged_is_never_loaded, setup, teardown)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1], part[NAME_MAX + 1], blobs[NAME_MAX + 1], path[PATH_MAX];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], part[NAME_MAX + 1], blobs[NAME_MAX + 1],
+        path[PATH_MAX];
     struct spotnik_resume resume;
 
     two_checkpoints();
@@ -331,7 +332,7 @@ TEST_WITH(damaged_is_never_loaded, setup, teardown)
 /* Killed before the manifest was written: as if it had never been begun. */
 TEST_WITH(incomplete_is_passed_over, setup, teardown)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX];
 
     two_checkpoints();
     newest(entry);
@@ -346,7 +347,7 @@ TEST_WITH(incomplete_is_passed_over, setup, teardown)
  * newest. */
 TEST_WITH(damaged_is_set_aside, setup, teardown)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX];
 
     two_checkpoints();
     newest(entry);
@@ -374,7 +375,7 @@ static void expect_refused(spotnik_config *config, const char *name, size_t coun
 
 TEST_WITH(not_ours, setup, teardown)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
     spotnik_config config;
 
     two_checkpoints();
@@ -389,10 +390,10 @@ TEST_WITH(not_ours, setup, teardown)
     configure(&config);
     newest(entry); /* nothing of that was written to */
     spill(entry, SPOTNIK_MANIFEST_NAME, (const uint8_t *)"{}", 2);
-    struct spotnik_shelf_list found;
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    struct spotnik_checkpoint_store_list found;
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     spill(found.entry[1].name, SPOTNIK_MANIFEST_NAME, (const uint8_t *)"{}", 2);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
     /* all damaged: not begun anew in silence */
     expect_refused(&config, "words", WORDS, "move them away");
 }
@@ -401,7 +402,7 @@ TEST_WITH(not_ours, setup, teardown)
  * is. */
 TEST_WITH(no_files, setup, teardown)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
 
     alarm(60); /* a test that hangs ends */
     two_checkpoints();
@@ -432,12 +433,13 @@ static void put(const char *path)
 
 static uint32_t prune(uint32_t keep) /* as the newest one's founding */
 {
-    struct spotnik_shelf_list found;
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
-    uint64_t founding = found.entry[0].founding, its_root = spotnik_shelf_root(dir, founding);
-    spotnik_shelf_list_done(&found);
-    spotnik_shelf_root_set(dir, 0xaa, its_root);
-    return spotnik_shelf_prune(dir, founding, its_root, keep);
+    struct spotnik_checkpoint_store_list found;
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
+    uint64_t founding = found.entry[0].founding,
+             its_root = spotnik_checkpoint_store_root(dir, founding);
+    spotnik_checkpoint_store_list_done(&found);
+    spotnik_checkpoint_store_root_set(dir, 0xaa, its_root);
+    return spotnik_checkpoint_store_prune(dir, founding, its_root, keep);
 }
 
 /* A linked archive, and files of somebody else beside ours, outlive every pruning; an old
@@ -522,7 +524,7 @@ static void status_expect(spotnik_job *job, bool failing)
 TEST_WITH(full_disk, setup, teardown)
 {
     spotnik_checkpoint_info info = { .size = sizeof info };
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
     spotnik_config config;
     spotnik_step step;
 
@@ -534,11 +536,11 @@ TEST_WITH(full_disk, setup, teardown)
     two_checkpoints();
     fill_disk("filler");
     train(7, 8);
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_int_equal(found.count, 2); /* the one after step 6 stayed until this one was complete */
     assert_true(found.entry[0].step == 8 && found.entry[0].written_s != 0);
     assert_true(found.entry[1].step == 6 && found.entry[1].written_s != 0);
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
     prune(1);
     fill_disk("more");
     configure(&config);

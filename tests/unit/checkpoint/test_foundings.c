@@ -13,7 +13,7 @@
 #include "api/job.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "tests.h"
 
 static char root[200], dir[256];
@@ -59,27 +59,27 @@ static uint64_t train(uint64_t last)
 {
     spotnik_job *job = join(last);
     spotnik_step step;
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
 
     while (spotnik_step_begin(job, &step) == 0) {
         assert_int_equal(spotnik_step_commit(job), 0);
         word = (int32_t)step.number;
     }
     assert_int_equal(spotnik_leave(job), 0);
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_true(found.entry[0].step == last && found.entry[0].written_s != 0);
     uint64_t founding = found.entry[0].founding;
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
     return founding;
 }
 
 /* A complete one, by its names, after step 1. */
 static void stranger_write(uint64_t founding, char manifest[600])
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(1, founding, entry);
-    assert_int_equal(spotnik_shelf_entry_make(dir, entry), 0);
+    spotnik_checkpoint_store_entry_name(1, founding, entry);
+    assert_int_equal(spotnik_checkpoint_store_entry_make(dir, entry), 0);
     snprintf(manifest, 600, "%s/%s/" SPOTNIK_MANIFEST_NAME, dir, entry);
     int fd = open(manifest, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
@@ -88,11 +88,11 @@ static void stranger_write(uint64_t founding, char manifest[600])
 
 static uint32_t entries(void)
 {
-    struct spotnik_shelf_list found;
+    struct spotnik_checkpoint_store_list found;
 
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     uint32_t count = found.count;
-    spotnik_shelf_list_done(&found);
+    spotnik_checkpoint_store_list_done(&found);
     return count;
 }
 
@@ -133,15 +133,15 @@ static void goes_on_after_4(void)
 
 TEST_WITH(one_that_is_named_is_begun_from, setup, teardown)
 {
-    char older[300], from[512], newer[SPOTNIK_SHELF_NAME_MAX + 1];
-    struct spotnik_shelf_list found;
+    char older[300], from[512], newer[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
+    struct spotnik_checkpoint_store_list found;
     spotnik_config config;
     spotnik_job *job;
 
     uint64_t first = train(4);
     snprintf(older, sizeof older, "%s/older", root);
     assert_int_equal(rename(dir, older), 0);
-    spotnik_shelf_entry_name(6, train(6), newer);
+    spotnik_checkpoint_store_entry_name(6, train(6), newer);
     snprintf(from, sizeof from, "%s/step-%012d-%016llx/", older, 4, (unsigned long long)first);
     assert_int_equal(setenv("SPOTNIK_FROM", from, 1), 0);
     spotnik_config_init(&config);
@@ -151,7 +151,7 @@ TEST_WITH(one_that_is_named_is_begun_from, setup, teardown)
     assert_non_null(strstr(spotnik_last_error(), newer));
     strcat(dir, "-fresh");
     goes_on_after_4();
-    assert_int_equal(spotnik_shelf_list(dir, &found), 0);
+    assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_int_equal(found.count, 0);
     assert_int_equal(setenv("SPOTNIK_FROM", root, 1), 0);
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_CHECKPOINT);

@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "checkpoint/checkpoint_inside.h"
-#include "checkpoint/shelf.h"
+#include "checkpoint/checkpoint_store.h"
 #include "tests.h"
 
 #define MEMBERS 2
@@ -256,21 +256,21 @@ TEST_WITH(after_the_last_step, setup, teardown)
 
 static bool is_there(uint64_t step, uint64_t founding)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(step, founding, entry);
-    return spotnik_shelf_has(dir, entry, SPOTNIK_MANIFEST_NAME);
+    spotnik_checkpoint_store_entry_name(step, founding, entry);
+    return spotnik_checkpoint_store_has(dir, entry, SPOTNIK_MANIFEST_NAME);
 }
 
 /* It went on from before our last step. */
 static void younger_writes(uint64_t step)
 {
-    char entry[SPOTNIK_SHELF_NAME_MAX + 1];
+    char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
-    spotnik_shelf_entry_name(step, YOUNGER, entry);
-    spotnik_shelf_root_set(dir, YOUNGER, registry.founding);
-    assert_int_equal(spotnik_shelf_entry_make(dir, entry), 0);
-    assert_int_equal(spotnik_shelf_put(dir, entry, SPOTNIK_MANIFEST_NAME, 1, "", 0), 0);
+    spotnik_checkpoint_store_entry_name(step, YOUNGER, entry);
+    spotnik_checkpoint_store_root_set(dir, YOUNGER, registry.founding);
+    assert_int_equal(spotnik_checkpoint_store_entry_make(dir, entry), 0);
+    assert_int_equal(spotnik_checkpoint_store_put(dir, entry, SPOTNIK_MANIFEST_NAME, 1, "", 0), 0);
 }
 
 static bool is_left_out(const struct spotnik_checkpoint *at)

@@ -567,7 +567,7 @@ void pair_join(struct pair *pair, uint32_t index, uint64_t committed_step, uint3
 void pair_assemble(struct pair *pair)
 {
     uint64_t id = pair->witnessed ? PAIR_WITNESSED : PAIR_FOUNDING;
-    struct spotnik_founding founding = { .id = id, .root = id, .born_ms = 1 };
+    struct spotnik_founding founding = { .id = id, .root = id, .founded_at_ms = 1 };
     pair_event(pair, 0,
                (struct spotnik_event){ .kind = SPOTNIK_EVENT_FOUND, .found.founding = &founding });
     for (uint32_t i = 1; i < pair->count; i++)

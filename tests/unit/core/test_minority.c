@@ -410,7 +410,7 @@ static void told_of_the_next_view(uint32_t node)
     told_of_a_next_view(node, view->founding);
 }
 
-static const struct spotnik_founding another = { .id = 77, .root = 77, .born_ms = 1 };
+static const struct spotnik_founding another = { .id = 77, .root = 77, .founded_at_ms = 1 };
 
 /* Claim: a view of another founding, however much later, is none of ours: nobody gives up its
  * lineage for it. */

@@ -158,7 +158,7 @@ static inline void record_put(const struct spotnik_record *record)
     assert_int_equal(spotnik_record_write(&config.credentials, record, directory, name, false), 0);
 }
 
-static inline void genesis_put(const struct spotnik_record *record)
+static inline void founding_record_put(const struct spotnik_record *record)
 {
     struct spotnik_runtime_config config;
     struct spotnik_record first = *record;

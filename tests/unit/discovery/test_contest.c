@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: of two processes that found under different numbers at the same moment, where link() lets
- * both succeed, the one that looks last takes its genesis back. link() is this file's own: the
- * other one founds inside of it. */
+ * both succeed, the one that looks last takes its founding record back. link() is this file's own:
+ * the other one founds inside of it. */
 #include "meeting.h"
 #include "tests.h"
 
 static struct {
-    const char *name; /* of the genesis that the other one makes; NULL: it made it */
+    const char *name; /* of the founding record that the other one makes; NULL: it made it */
     struct writer writer;
 } other;
 
-/* As founders do: the record before the genesis, so it names no founding yet. */
+/* As founders do: the record before the founding record, so it names no founding yet. */
 static void other_founds(void)
 {
     struct spotnik_runtime_config config;
-    struct spotnik_record genesis = other.writer.record;
+    struct spotnik_record founding_record = other.writer.record;
     const char *name = other.name;
     other.name = NULL;
-    genesis.founding = genesis.root = 88;
-    genesis.generation = spotnik_genesis_parse(name);
+    founding_record.founding = founding_record.root = 88;
+    founding_record.generation = spotnik_founding_record_parse(name);
     cluster_config(&config, 1);
     writer_start(&other.writer);
-    assert_int_equal(spotnik_record_write(&config.credentials, &genesis, directory, name, true), 0);
+    assert_int_equal(spotnik_record_write(&config.credentials, &founding_record, directory, name,
+                                          true),
+                     0);
 }
 
 int link(const char *from, const char *to)
@@ -53,15 +55,15 @@ TEST_WITH(under_a_higher_number, directory_make, directory_clear)
     assert_true(is_there("genesis-2"));
 }
 
-/* A copy of a genesis under the last number that is one: whatever was founded behind it, nobody
- * would see. */
+/* A copy of a founding record under the last number that is one: whatever was founded behind it,
+ * nobody would see. */
 TEST_WITH(a_number_that_nobody_would_read_founds_nothing, directory_make, directory_clear)
 {
     struct spotnik_record first = stranger_make(50);
     struct seeker newcomer;
     char path[256], copy[256];
     first.founding = first.root = 88;
-    genesis_put(&first);
+    founding_record_put(&first);
     path_make(path, "genesis-1");
     path_make(copy, "genesis-999999999999999999");
     assert_int_equal(rename(path, copy), 0);

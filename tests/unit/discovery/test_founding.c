@@ -144,7 +144,7 @@ TEST_WITH(a_refusal_proves_no_death, directory_make, directory_clear)
 {
     struct writer writer = { .record = stranger_make(50) };
     struct seeker newcomer, late;
-    genesis_put(&writer.record);
+    founding_record_put(&writer.record);
     writer_start(&writer);
     seek(&newcomer, 1, 2 * STALE_NS);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
@@ -169,14 +169,14 @@ TEST_WITH(another_id_proves_only_on_its_host, directory_make, directory_clear)
     record.member = spotnik_runtime_credentials(other.runtime)->self;
     record.member.id = cluster_id(50);
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     seek_without_time(&newcomer, 1);
     seeker_close(&newcomer);
     directory_clear(state);
     directory_make(state);
     record.member.host = 77;
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     seek(&newcomer, 2, SECOND);
     assert_true(newcomer.rc == 0 && newcomer.found);
     assert_in_range(newcomer.took_ns, STALE_NS - SECOND / 2, STALE_NS + MARGIN_NS);
@@ -193,7 +193,7 @@ TEST_WITH(an_echo_is_nobody, directory_make, directory_clear)
     writer.record.member = spotnik_runtime_credentials(newcomer.runtime)->self;
     writer.record.member.id = cluster_id(50);
     writer.record.member.host = 77;
-    genesis_put(&writer.record);
+    founding_record_put(&writer.record);
     writer_start(&writer);
     assert_int_equal(spotnik_discovery_new(spec, newcomer.runtime, &newcomer.discovery), 0);
     assert_int_equal(spotnik_discovery_find(newcomer.discovery, true, 2 * STALE_NS, NULL, NULL,
@@ -228,14 +228,14 @@ TEST_WITH(an_echo_of_a_member_is_nobody, directory_make, directory_clear)
 TEST_WITH(another_job_at_an_address_is_not_joined, directory_make, directory_clear)
 {
     struct seeker other, newcomer;
-    struct spotnik_founding of = { .id = 0xb0, .root = 0xb0, .born_ms = 1 };
+    struct spotnik_founding of = { .id = 0xb0, .root = 0xb0, .founded_at_ms = 1 };
     struct spotnik_record record = stranger_make(50);
     seeker_open(&other, 60, 0);
     spotnik_runtime_found(other.runtime, NULL, &of);
     record.member.port = spotnik_runtime_credentials(other.runtime)->self.port;
     record.founding = record.root = 0xa0;
     record.generation = 1;
-    genesis_put(&record);
+    founding_record_put(&record);
     record_put(&record);
     seek(&newcomer, 1, STALE_NS + MARGIN_NS);
     assert_int_equal(newcomer.rc, 0);
@@ -250,7 +250,7 @@ TEST_WITH(whoever_never_entered_blocks_nobody, directory_make, directory_clear)
 {
     struct spotnik_record record = stranger_make(50), seeking = stranger_make(51);
     struct seeker newcomer;
-    genesis_put(&record);
+    founding_record_put(&record);
     spotnik_process_self(&record.process);
     record.process.start++; /* the founder: its process has ended */
     record_put(&record);
@@ -272,7 +272,7 @@ TEST_WITH(a_torn_record_is_waited_for, directory_make, directory_clear)
     spotnik_process_self(&record.process);
     record.process.start++;
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     writer_start(&writer);
     seek(&newcomer, 1, 2 * STALE_NS);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
@@ -339,7 +339,7 @@ TEST_WITH(hundreds_of_silent_members_take_no_longer, directory_make, directory_c
     assert_int_equal(listen(mute, 4096), 0);
     assert_int_equal(getsockname(mute, (struct sockaddr *)&address, &size), 0);
     record.member.port = ntohs(address.sin_port);
-    genesis_put(&record);
+    founding_record_put(&record);
     for (uint64_t i = 0; i < 300; i++) {
         record.member.id = cluster_id(1000 + i);
         record_put(&record);
@@ -454,7 +454,7 @@ TEST_WITH(a_wait_is_told_by_its_own_length, directory_make, directory_clear)
     directory_clear(state);
     directory_make(state);
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     told_begin(&told);
     seek(&second, 2, SECOND);
     told_end(&told);

@@ -178,7 +178,7 @@ TEST(a_member_that_is_not_listed_is_found)
 /* The only member of a job of this name. */
 static void job_start(struct seeker *member, uint64_t number, uint64_t founding)
 {
-    struct spotnik_founding of = { .id = founding, .root = founding, .born_ms = 1 };
+    struct spotnik_founding of = { .id = founding, .root = founding, .founded_at_ms = 1 };
     seeker_open(member, number, 0);
     spotnik_runtime_found(member->runtime, NULL, &of);
 }

@@ -24,7 +24,7 @@ TEST_WITH(a_stopped_process_is_alive, directory_make, directory_clear)
     assert_int_equal(read(ends[0], &record.process, sizeof record.process), sizeof record.process);
     kill(pid, SIGSTOP);
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     seek(&newcomer, 1, 2 * STALE_NS);
     assert_int_equal(newcomer.rc, SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "of this host lives"));
@@ -61,7 +61,7 @@ TEST_WITH(whoever_answers_has_not_ended, directory_make, directory_clear)
     record.process.start++;
     assert_int_equal(spotnik_process_life(&record.process), SPOTNIK_LIFE_ENDED);
     record_put(&record);
-    genesis_put(&record);
+    founding_record_put(&record);
     seek(&newcomer, 2, 10 * SECOND);
     assert_true(newcomer.rc == 0 && !newcomer.found);
     assert_true(spotnik_id_equal(newcomer.sponsor.id, cluster_id(1)));

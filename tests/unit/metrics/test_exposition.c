@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "metrics/said.h"
+#include "metrics/messages.h"
 #include "metrics/watched.h"
 #include "tests.h"
 
@@ -28,11 +28,11 @@ static struct spotnik_watched *sample(void)
     of->observed_count = 1;
     snprintf(of->observed[0].name, sizeof of->observed[0].name, "loss");
     of->observed[0].value = 0.25;
-    spotnik_tally_commit(&of->tally, 1000);
-    spotnik_tally_step(&of->tally, 10, 4000, 0, 3000000);
-    spotnik_tally_commit(&of->tally, 4000000);
-    spotnik_tally_step(&of->tally, 10, 4000, 0, 5000000);
-    spotnik_tally_step(&of->tally, 10, 4000, 1, 6000000); /* a replay is no step of ours */
+    spotnik_counters_commit(&of->counters, 1000);
+    spotnik_counters_step(&of->counters, 10, 4000, 0, 3000000);
+    spotnik_counters_commit(&of->counters, 4000000);
+    spotnik_counters_step(&of->counters, 10, 4000, 0, 5000000);
+    spotnik_counters_step(&of->counters, 10, 4000, 1, 6000000); /* a replay is no step of ours */
     return of;
 }
 
@@ -77,10 +77,10 @@ TEST(histogram)
     char *text = malloc(ROOM), name[100];
     double before = 0;
 
-    memset(&of->tally.step, 0, sizeof of->tally.step);
-    spotnik_histogram_add(&of->tally.step, 10000); /* a bound belongs to its bucket */
-    spotnik_histogram_add(&of->tally.step, 10001);
-    spotnik_histogram_add(&of->tally.step, UINT64_C(200000000000)); /* beyond the last bound */
+    memset(&of->counters.step, 0, sizeof of->counters.step);
+    spotnik_histogram_add(&of->counters.step, 10000); /* a bound belongs to its bucket */
+    spotnik_histogram_add(&of->counters.step, 10001);
+    spotnik_histogram_add(&of->counters.step, UINT64_C(200000000000)); /* beyond the last bound */
     assert_int_not_equal(spotnik_exposition_text(of, text, ROOM), 0);
     for (unsigned i = 0; i < SPOTNIK_HISTOGRAM_BUCKETS; i++) {
         snprintf(name, sizeof name, "spotnik_step_duration_seconds_bucket{le=\"%g\"}",

@@ -12,7 +12,7 @@
 #define AREA 4096
 
 struct member {
-    struct spotnik_board *board;
+    struct spotnik_shm_header *header;
     struct spotnik_flat flat;
     struct spotnik_flat_peer peer[MEMBERS_MAX];
     struct spotnik_reduce_source source[MEMBERS_MAX];
@@ -27,7 +27,7 @@ struct group {
 
 static uint8_t *area(const struct member *member, int which)
 {
-    return (uint8_t *)member->board + sizeof(struct spotnik_board) + which * AREA;
+    return (uint8_t *)member->header + sizeof(struct spotnik_shm_header) + which * AREA;
 }
 
 static struct group *group_new(uint32_t size, size_t small_bytes)
@@ -36,8 +36,8 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
     group->size = size;
     for (uint32_t i = 0; i < size; i++) {
         struct member *member = &group->member[i];
-        member->board = calloc(1, sizeof(struct spotnik_board) + 4 * AREA);
-        spotnik_board_init(member->board, 1, i, 0);
+        member->header = calloc(1, sizeof(struct spotnik_shm_header) + 4 * AREA);
+        spotnik_shm_header_init(member->header, 1, i, 0);
         member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24, 0 };
         for (int k = 0; k < 256; k++)
             member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
@@ -45,8 +45,8 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
     for (uint32_t i = 0; i < size; i++) {
         for (uint32_t k = 0; k < size; k++)
             group->member[i].peer[k] =
-                (struct spotnik_flat_peer){ group->member[k].board,
-                                            sizeof(struct spotnik_board) + 4 * AREA };
+                (struct spotnik_flat_peer){ group->member[k].header,
+                                            sizeof(struct spotnik_shm_header) + 4 * AREA };
         spotnik_flat_view(&group->member[i].flat, group->member[i].peer, group->member[i].source, i,
                           size);
     }
@@ -56,7 +56,7 @@ static struct group *group_new(uint32_t size, size_t small_bytes)
 static void group_free(struct group *group)
 {
     for (uint32_t i = 0; i < MEMBERS_MAX; i++)
-        free(group->member[i].board); /* of those that were lost too */
+        free(group->member[i].header); /* of those that were lost too */
     free(group);
 }
 
@@ -65,7 +65,7 @@ static void start(struct group *group, uint32_t index, uint64_t epoch, uint64_t 
 {
     struct member *member = &group->member[index];
     bool small = spotnik_flat_is_small(&member->flat, count * sizeof(float));
-    struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(epoch, step),
+    struct spotnik_flat_order order = { .sequence = spotnik_shm_header_sequence(epoch, step),
                                         .step = step,
                                         .count = count,
                                         .weight = op == SPOTNIK_MEAN ? index + 1 : 1,
@@ -247,7 +247,7 @@ TEST(second_look)
         while (verdict == SPOTNIK_FLAT_MORE);
         assert_int_equal(verdict, SPOTNIK_FLAT_BLOCKED);
         assert_int_equal(reader->bucket[3].phase, SPOTNIK_FLAT_STALE);
-        assert_int_equal(group->member[0].board->slot[3][1].result, 0);
+        assert_int_equal(group->member[0].header->slot[3][1].result, 0);
         spotnik_flat_cut(reader);
         assert_int_equal(reader->active, 0);
         group_free(group);
@@ -262,12 +262,12 @@ TEST(cut)
     for (uint32_t i = 0; i < 2; i++)
         start(group, i, 1, 1, 100, SPOTNIK_SUM);
     assert_int_equal(run_all(group), 2);
-    spotnik_flat_seal(&group->member[0].flat, spotnik_board_ticket(1, 1));
-    assert_int_not_equal(group->member[0].board->sealed, 0);
+    spotnik_flat_seal(&group->member[0].flat, spotnik_shm_header_sequence(1, 1));
+    assert_int_not_equal(group->member[0].header->sealed, 0);
     spotnik_flat_cut(&group->member[0].flat);
-    assert_int_equal(group->member[0].board->sealed, 0);
-    assert_int_equal(group->member[0].board->slot[3][1].input, 0);
-    assert_int_equal(group->member[0].board->slot[3][1].result, spotnik_board_ticket(1, 1));
+    assert_int_equal(group->member[0].header->sealed, 0);
+    assert_int_equal(group->member[0].header->slot[3][1].input, 0);
+    assert_int_equal(group->member[0].header->slot[3][1].result, spotnik_shm_header_sequence(1, 1));
     group_free(group);
 }
 
@@ -362,8 +362,8 @@ TEST(again_only_what_stands)
     group_free(group);
 }
 
-/* Claim: what was copied counts only while the ticket of everybody hangs: whoever was stopped
- * meanwhile sees that a later step lies there. */
+/* Claim: what was copied counts only while the sequence number of everybody hangs: whoever was
+ * stopped meanwhile sees that a later step lies there. */
 TEST(copies_stand_by_tickets)
 {
     struct spotnik_share_place place[MEMBERS_MAX];
@@ -374,12 +374,13 @@ TEST(copies_stand_by_tickets)
     for (uint32_t i = 0; i < 3; i++)
         for (uint32_t owner = 0; owner < 3; owner++) {
             struct spotnik_shares shares = { .place = place };
-            uint64_t *ticket = &group->member[owner].board->slot[3][5 & 1].result, hung = *ticket;
+            uint64_t *sequence = &group->member[owner].header->slot[3][5 & 1].result,
+                     hung = *sequence;
             spotnik_shares_find(&shares, &group->member[i].flat, 3);
             assert_true(spotnik_shares_stand(&shares));
-            spotnik_board_take_down(ticket);
+            spotnik_shm_header_take_down(sequence);
             assert_false(spotnik_shares_stand(&shares));
-            spotnik_board_put_up(ticket, hung);
+            spotnik_shm_header_put_up(sequence, hung);
         }
     group_free(group);
 }
@@ -422,7 +423,7 @@ TEST(mismatch)
     group = group_new(2, 4096);
     start(group, 0, 1, 1, 10, SPOTNIK_SUM);
     assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_BLOCKED);
-    spotnik_flat_seal(&group->member[1].flat, spotnik_board_ticket(1, 1));
+    spotnik_flat_seal(&group->member[1].flat, spotnik_shm_header_sequence(1, 1));
     assert_int_equal(spotnik_flat_run(&group->member[0].flat, 3), SPOTNIK_FLAT_MISMATCH);
     group_free(group);
 }
@@ -432,20 +433,21 @@ TEST(seal_comes_last)
 {
     struct group *group = group_new(2, 0);
     struct spotnik_flat *flat = &group->member[0].flat;
-    uint64_t ticket = spotnik_board_ticket(1, 1);
+    uint64_t sequence = spotnik_shm_header_sequence(1, 1);
     start(group, 0, 1, 1, 200, SPOTNIK_SUM);
-    spotnik_flat_seal(flat, ticket);
-    assert_int_equal(group->member[0].board->sealed, 0);
+    spotnik_flat_seal(flat, sequence);
+    assert_int_equal(group->member[0].header->sealed, 0);
     while (flat->bucket[3].phase == SPOTNIK_FLAT_COPY)
         spotnik_flat_run(flat, 3);
-    assert_int_equal(group->member[0].board->sealed, ticket);
+    assert_int_equal(group->member[0].header->sealed, sequence);
     group_free(group);
 }
 
-/* Claim: numbers too large for a ticket give none, and the smallest of two epochs differ. */
-TEST(tickets)
+/* Claim: numbers too large for a sequence number give none, and the smallest of two epochs differ.
+ * */
+TEST(sequences)
 {
-    assert_int_equal(spotnik_board_ticket(UINT64_C(1) << 24, 1), 0);
-    assert_int_equal(spotnik_board_ticket(1, UINT64_C(1) << 40), 0);
-    assert_int_not_equal(spotnik_board_ticket(1, 2), spotnik_board_ticket(2, 1));
+    assert_int_equal(spotnik_shm_header_sequence(UINT64_C(1) << 24, 1), 0);
+    assert_int_equal(spotnik_shm_header_sequence(1, UINT64_C(1) << 40), 0);
+    assert_int_not_equal(spotnik_shm_header_sequence(1, 2), spotnik_shm_header_sequence(2, 1));
 }

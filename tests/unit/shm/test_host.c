@@ -15,7 +15,7 @@
 #define BUCKET 7
 
 struct member {
-    struct spotnik_board *board;
+    struct spotnik_shm_header *header;
     struct spotnik_flat flat;
     struct spotnik_flat_peer peer[MEMBERS_MAX];
     struct spotnik_reduce_source source[MEMBERS_MAX];
@@ -30,7 +30,7 @@ struct host {
 
 static uint8_t *area(const struct member *member, int which)
 {
-    return (uint8_t *)member->board + sizeof(struct spotnik_board) + which * AREA;
+    return (uint8_t *)member->header + sizeof(struct spotnik_shm_header) + which * AREA;
 }
 
 static struct host *host_new(uint32_t size, size_t small_bytes)
@@ -41,8 +41,8 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
     host->chunk_count = 7;
     for (uint32_t i = 0; i < size; i++) {
         struct member *member = &host->member[i];
-        member->board = calloc(1, sizeof(struct spotnik_board) + AREAS * AREA);
-        spotnik_board_init(member->board, 1, i, 0);
+        member->header = calloc(1, sizeof(struct spotnik_shm_header) + AREAS * AREA);
+        spotnik_shm_header_init(member->header, 1, i, 0);
         member->flat.limits = (struct spotnik_flat_limits){ small_bytes, 16, 24, 0 };
         for (int k = 0; k < 256; k++)
             member->in[k] = 0.1f * (float)(i + 1) + 1.7f * (float)k;
@@ -50,8 +50,8 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
     for (uint32_t i = 0; i < size; i++) {
         for (uint32_t k = 0; k < size; k++)
             host->member[i].peer[k] =
-                (struct spotnik_flat_peer){ host->member[k].board,
-                                            sizeof(struct spotnik_board) + AREAS * AREA };
+                (struct spotnik_flat_peer){ host->member[k].header,
+                                            sizeof(struct spotnik_shm_header) + AREAS * AREA };
         spotnik_flat_view(&host->member[i].flat, host->member[i].peer, host->member[i].source, i,
                           size);
     }
@@ -61,7 +61,7 @@ static struct host *host_new(uint32_t size, size_t small_bytes)
 static void host_free(struct host *host)
 {
     for (uint32_t i = 0; i < host->size; i++)
-        free(host->member[i].board);
+        free(host->member[i].header);
     free(host);
 }
 
@@ -70,7 +70,7 @@ static void start(struct host *host, uint32_t index, uint64_t epoch, uint64_t co
     struct member *member = &host->member[index];
     struct spotnik_flat_order order = { .part =
                                             index == 0 ? SPOTNIK_FLAT_HOLDER : SPOTNIK_FLAT_SERVED,
-                                        .ticket = spotnik_board_ticket(epoch, 5),
+                                        .sequence = spotnik_shm_header_sequence(epoch, 5),
                                         .step = 5,
                                         .count = count,
                                         .weight = op == SPOTNIK_MEAN ? index + 1 : 1,
@@ -387,7 +387,7 @@ TEST(slow_one)
                 run_slice(host, 2); /* its input is all that the others need */
         }
         for (uint32_t i = 0; i < 3; i++)
-            spotnik_flat_seal(&host->member[i].flat, spotnik_board_ticket(1, 5));
+            spotnik_flat_seal(&host->member[i].flat, spotnik_shm_header_sequence(1, 5));
         spotnik_flat_spread(&host->member[0].flat, BUCKET, host->member[0].out);
         while (!run_slice(host, 1))
             ;
@@ -424,7 +424,7 @@ TEST(mismatch)
     struct host *host = host_new(2, 4096);
     start(host, 1, 1, 10, SPOTNIK_SUM);
     assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_BLOCKED);
-    spotnik_flat_seal(&host->member[0].flat, spotnik_board_ticket(1, 5));
+    spotnik_flat_seal(&host->member[0].flat, spotnik_shm_header_sequence(1, 5));
     assert_int_equal(spotnik_flat_run(&host->member[1].flat, BUCKET), SPOTNIK_FLAT_MISMATCH);
     host_free(host);
     host = host_new(2, 4096);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments: the owner writes and grows, others read and can do nothing else; windows over them
+/* Segments: the owner writes and grows, others read and can do nothing else; maps over them
  * outlive the owner. */
 #include "shm/segment.h"
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shm/window.h"
+#include "shm/map.h"
 #include "spotnik/spotnik.h"
 #include "tests.h"
 
@@ -74,7 +74,7 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat,
                    uint32_t rank, uint64_t step)
 {
     static float in[2][COUNT];
-    struct spotnik_flat_order order = { .ticket = spotnik_board_ticket(1, step),
+    struct spotnik_flat_order order = { .sequence = spotnik_shm_header_sequence(1, step),
                                         .step = step,
                                         .count = COUNT,
                                         .weight = 1,
@@ -92,21 +92,22 @@ static void reduce(struct spotnik_segment *segment, struct spotnik_flat *flat,
     spotnik_flat_start(flat, 0, &order);
 }
 
-/* Claim: a window shows the result as one piece, still does when a holder's own mapping is gone,
+/* Claim: a map shows the result as one piece, still does when a holder's own mapping is gone,
  * and does not stand any more when a share is made anew. */
-TEST(window)
+TEST(map)
 {
     static struct spotnik_flat flat[2];
     struct spotnik_segment segment[2];
     struct spotnik_flat_peer peer[2];
     struct spotnik_reduce_source source[2];
-    struct spotnik_window window = { .base = NULL };
+    struct spotnik_map map = { .base = NULL };
     for (int i = 0; i < 2; i++) {
         assert_int_equal(spotnik_segment_new(&segment[i]), 0);
-        peer[i] = (struct spotnik_flat_peer){
-            spotnik_segment_take(&segment[i], sizeof(struct spotnik_board)), segment[i].reserved
-        };
-        spotnik_board_init(peer[i].board, 1, (uint64_t)i, 0);
+        peer[i] =
+            (struct spotnik_flat_peer){ spotnik_segment_take(&segment[i],
+                                                             sizeof(struct spotnik_shm_header)),
+                                        segment[i].reserved };
+        spotnik_shm_header_init(peer[i].header, 1, (uint64_t)i, 0);
     }
     for (uint32_t i = 0; i < 2; i++)
         reduce(&segment[i], &flat[i], peer, source, i, 1);
@@ -114,16 +115,16 @@ TEST(window)
         for (int i = 0; i < 2; i++)
             spotnik_flat_run(&flat[i], 0);
     assert_int_equal(flat[0].bucket[0].phase, SPOTNIK_FLAT_DONE);
-    assert_int_equal(spotnik_window_show(&window, &flat[0], 0), 0);
-    const float *shown = (const float *)window.base;
+    assert_int_equal(spotnik_map_show(&map, &flat[0], 0), 0);
+    const float *shown = (const float *)map.base;
     for (int i = 0; i < COUNT; i++)
         assert_true(shown[i] == 2 * (float)(i + 1000));
-    assert_true(spotnik_shares_stand(&window.shares));
+    assert_true(spotnik_shares_stand(&map.shares));
     spotnik_flat_commit(&flat[1]);
     reduce(&segment[1], &flat[1], peer, source, 1, 3); /* the same parity */
-    assert_false(spotnik_shares_stand(&window.shares));
+    assert_false(spotnik_shares_stand(&map.shares));
     spotnik_segment_free(&segment[1]);
     assert_true(shown[COUNT - 1] == 2 * (float)(COUNT - 1 + 1000));
-    spotnik_window_free(&window);
+    spotnik_map_free(&map);
     spotnik_segment_free(&segment[0]);
 }

@@ -26,7 +26,7 @@ static struct spotnik_handshake side(struct spotnik_prng *prng)
     handshake.presence =
         (struct spotnik_presence){ .founding = { .id = spotnik_prng_next(prng),
                                                  .root = spotnik_prng_next(prng),
-                                                 .born_ms = spotnik_prng_next(prng),
+                                                 .founded_at_ms = spotnik_prng_next(prng),
                                                  .generation = 2 },
                                    .step = spotnik_prng_next(prng),
                                    .size = 3 };
