@@ -66,10 +66,7 @@ struct spotnik_tree_prepare {
 
 struct membership {
     struct evidence_table evidence_table;
-    struct spotnik_witness {
-        uint64_t asked_epoch; /* a tie of this epoch was put to the witness; 0: none was */
-        uint64_t named_epoch; /* it names us for this one; 0: for none */
-    } witness;
+    struct tie_break tie_break;
     /* the member that got PREPARE of the promised ballot from us; none: not sent yet */
     struct spotnik_id prepare_at;
     struct spotnik_tree_prepare tree;
@@ -284,12 +281,10 @@ void tell_view(struct spotnik_core *core, struct peer *peer);
 void restart_broadcast(struct spotnik_core *core);
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
-/* witness.c */
+/* on_witness.c */
 bool witness_has_named_us(const struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
 void witness_ask_again(struct spotnik_core *core);
-
-/* on_witness.c */
 void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
 
 #endif
