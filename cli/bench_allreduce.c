@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "bench_allreduce_worker.h"
-#include "options.h"
+#include "common/options.h"
 #include "ring/choice.h"
 #include "ring/tree.h"
 #include "spotnik/spotnik.h"

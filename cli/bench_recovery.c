@@ -20,7 +20,7 @@
 #include "bench_allreduce.h"
 #include "bench_worker.h"
 #include "commands.h"
-#include "options.h"
+#include "common/options.h"
 
 #define TRIALS_MAX 1000
 #define LIST_MAX 16

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "options.h"
+#include "common/options.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/checkpoint_store.h"

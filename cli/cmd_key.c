@@ -6,7 +6,7 @@
 
 #include "api/key.h"
 #include "commands.h"
-#include "options.h"
+#include "common/options.h"
 #include "spotnik/spotnik.h"
 
 static const char help[] =

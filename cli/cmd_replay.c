@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "options.h"
+#include "common/options.h"
 #include "replay.h"
 
 static const char help[] =

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "sibling.h"
+#include "common/sibling.h"
 
 static bool script_find(const char *name, char path[PATH_MAX])
 {

@@ -16,7 +16,7 @@
 #include "base/time.h"
 #include "checkpoint/resume.h"
 #include "commands.h"
-#include "options.h"
+#include "common/options.h"
 #include "run.h"
 #include "run_engine.h"
 #include "run_folder.h"
@@ -245,11 +245,11 @@ static bool is_batching(const char *value)
 }
 
 /* "off" forgets what was named before. */
-static bool take_notice(struct run_notice_options *notice, const char *value)
+static bool take_notice(struct notice_watcher_options *notice, const char *value)
 {
     if (!strcmp(value, "off"))
         notice->count = 0;
-    else if (notice->count < RUN_NOTICE_FROM)
+    else if (notice->count < NOTICE_WATCHER_FROM)
         notice->from[notice->count++] = value;
     return strcmp(value, "off") == 0 || notice->from[notice->count - 1] == value;
 }

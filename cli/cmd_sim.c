@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "common/options.h"
 #include "base/prng.h"
 #include "base/time.h"
 #include "plan/trace.h"

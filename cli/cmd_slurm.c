@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "api/key.h"
-#include "options.h"
-#include "sibling.h"
+#include "common/options.h"
+#include "common/sibling.h"
 #include "spotnik/spotnik.h"
 
 #define SBATCH_OPTIONS 32

@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "dump.h"
 #include "jobs.h"
-#include "options.h"
+#include "common/options.h"
 #include "question.h"
 #include "spotnik/spotnik.h"
 

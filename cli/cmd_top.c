@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "commands.h"
 #include "jobs.h"
-#include "options.h"
+#include "common/options.h"
 #include "question.h"
 #include "screen.h"
 #include "spotnik/spotnik.h"

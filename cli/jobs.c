@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "common/options.h"
 
 #define ENVIRONMENT_MAX (128 * 1024)
 

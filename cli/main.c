@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "sibling.h"
+#include "common/sibling.h"
 #include "spotnik/spotnik.h"
 
 static const struct {

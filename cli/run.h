@@ -8,8 +8,8 @@
 
 #include "agent.h"
 #include "churn.h"
+#include "common/notice_watcher.h"
 #include "run_folder.h"
-#include "run_notice.h"
 
 struct run_options {
     uint32_t min, max;     /* steps wait for `min`; never more than `max` workers at once */
@@ -26,7 +26,7 @@ struct run_options {
     struct churn churn; /* event_count 0: none */
     double speedup;
     uint64_t seed; /* which workers --kill-every chooses */
-    struct run_notice_options notice;
+    struct notice_watcher_options notice;
     struct output output; /* where the lines of workers go */
     /* of the peers or of the checkpoints: the end of the job is on record here; NULL: nowhere */
     const char *done_folder;

@@ -179,11 +179,12 @@ static void heed_notices(struct run *run)
 {
     struct notice notice;
 
-    while (run_notice_next(&run->ear, &notice)) {
-        enum run_notice_act act = run_notice_heed(&run->ear, &notice, now_ns(), wall_ms());
+    while (notice_watcher_next(&run->watcher, &notice)) {
+        enum notice_watcher_act act =
+            notice_watcher_heed(&run->watcher, &notice, now_ns(), wall_ms());
         if (run->stage || run->finished)
             continue;
-        if (act == RUN_NOTICE_LEAVE)
+        if (act == NOTICE_WATCHER_LEAVE)
             leave_for_notice(run, &notice);
         else
             run_say(run, "%s: %s: %s", notice.source,
@@ -191,15 +192,15 @@ static void heed_notices(struct run *run)
                     : notice.kind == NOTICE_RISK ? "at risk"
                                                  : "again",
                     notice.text);
-        run->coming_back |= act == RUN_NOTICE_BACK;
-        run_notice_hook(&run->ear, &notice);
+        run->coming_back |= act == NOTICE_WATCHER_BACK;
+        notice_watcher_hook(&run->watcher, &notice);
     }
 }
 
 /* The machine stays after all: one leave, one join. */
 static void come_back(struct run *run)
 {
-    if (run_notice_lied(&run->ear, now_ns()) && !run->stage && !run->finished) {
+    if (notice_watcher_lied(&run->watcher, now_ns()) && !run->stage && !run->finished) {
         run_say(run, "the notice is past, and this machine is still here");
         run->coming_back = true;
     }
@@ -212,12 +213,12 @@ static void come_back(struct run *run)
 
 static bool is_waiting_to_come_back(const struct run *run)
 {
-    return (run->ear.away || run->coming_back) && !run->stage && !run->finished;
+    return (run->watcher.away || run->coming_back) && !run->stage && !run->finished;
 }
 
 static uint64_t due_ns(const struct run *run)
 {
-    uint64_t due = spotnik_time_min(churn_due_ns(run), run->ear.back_ns);
+    uint64_t due = spotnik_time_min(churn_due_ns(run), run->watcher.back_ns);
     if (run->options->kill_every_ns && !run->stage)
         due = spotnik_time_min(due, run->kill_ns);
     if (run->stage && run->stage < 3)
@@ -249,7 +250,7 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
 static bool replace(struct run *run, enum agent_end end, const struct agent_worker *worker,
                     bool stillborn)
 {
-    if (!run->options->respawn || run->finished || run->refused || run->stage || run->ear.away
+    if (!run->options->respawn || run->finished || run->refused || run->stage || run->watcher.away
         || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
@@ -354,7 +355,7 @@ static uint32_t gather(struct run *run, struct pollfd *fds, struct agent_pipe **
 
     fds[count] = (struct pollfd){ .fd = run->signals, .events = POLLIN };
     pipes[count++] = NULL;
-    fds[count] = (struct pollfd){ .fd = run->ear.fd, .events = POLLIN }; /* -1 is passed over */
+    fds[count] = (struct pollfd){ .fd = run->watcher.fd, .events = POLLIN }; /* -1 is passed over */
     pipes[count++] = NULL;
     fds[count] = (struct pollfd){ .fd = run->options->output.grows, .events = POLLIN };
     pipes[count++] = NULL;
@@ -555,9 +556,9 @@ int run_loop(const struct run_options *options)
     }
     run.agent.bind = options->bind;
     run.agent.bind_port = options->bind_port;
-    if (!run_notice_start(&run.ear, &options->notice))
+    if (!notice_watcher_start(&run.watcher, &options->notice))
         run_say(&run, "cannot watch for notices: %s; SIGTERM still asks the workers to leave",
-                strerror(errno));
+                errno == ENOENT ? "spotnik-notice is not installed" : strerror(errno));
     run_done_begin(&run);
     run.agent.torchrun = options->torchrun;
     run.agent.slots->start = options->start;
@@ -570,7 +571,7 @@ int run_loop(const struct run_options *options)
     run_line_start(options->quiet);
     loop(&run);
     run_line_stop();
-    run_notice_end(&run.ear);
+    notice_watcher_end(&run.watcher);
     sum_up(&run);
     int status = verdict(&run);
     agent_done(&run.agent);

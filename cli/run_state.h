@@ -29,7 +29,7 @@ struct run {
     /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     uint32_t stage;
     size_t churn_at;
-    struct run_notice ear;
+    struct notice_watcher watcher;
     bool coming_back; /* start workers again as soon as those that left are gone */
     bool finished;    /* the job is done: no worker is replaced any more */
     /* another founding has the name of a worker's job, or its place: no worker is replaced */

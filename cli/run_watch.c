@@ -196,7 +196,7 @@ void run_ended(struct run *run, const struct agent_worker *worker)
 bool run_is_stuck(const struct run *run)
 {
     bool traced = run->churn_at < run->options->churn.event_count;
-    bool comes_back = run->ear.away || run->coming_back;
+    bool comes_back = run->watcher.away || run->coming_back;
 
     return run->needed && run->options->local && !traced && !comes_back && !run->stage
            && !run->finished && agent_running(&run->agent) < run->needed;

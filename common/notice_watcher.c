@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The watcher as a process of its own: whatever a metadata service does to it, the agent goes on.
- * See run_notice.h. */
-#include "run_notice.h"
+ * See notice_watcher.h. */
+#include "common/notice_watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,14 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "sibling.h"
+#include "common/sibling.h"
 
 #define LATEST_MS (15 * 60 * 1000) /* deadlines beyond this are those of a clock that is wrong */
 
-static void become_watcher(const struct run_notice_options *options, int out)
+/* `failure` closes when the watcher runs; else it gets the error. */
+static void become_watcher(const struct notice_watcher_options *options, int out, int failure)
 {
-    char *argv[2 * RUN_NOTICE_FROM + 4] = { "spotnik-notice", "--watch", "--json" };
+    char *argv[2 * NOTICE_WATCHER_FROM + 4] = { "spotnik-notice", "--watch", "--json" };
     char path[PATH_MAX];
     sigset_t none;
     int argc = 3;
@@ -37,71 +38,94 @@ static void become_watcher(const struct run_notice_options *options, int out)
     dup2(out, STDOUT_FILENO);
     sibling_command("spotnik-notice", path);
     execvp(path, argv);
-    _exit(127);
+    _exit(write(failure, &errno, sizeof(errno)) < 0 ? 126 : 127);
 }
 
-bool run_notice_start(struct run_notice *ear, const struct run_notice_options *options)
+/* The process that runs spotnik-notice; -1 with errno where that is not possible. */
+static pid_t watcher_spawn(const struct notice_watcher_options *options, int out)
+{
+    int failure[2], error = 0;
+
+    if (pipe2(failure, O_CLOEXEC))
+        return -1;
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        become_watcher(options, out, failure[1]);
+    close(failure[1]);
+    while (pid > 0 && read(failure[0], &error, sizeof(error)) < 0 && errno == EINTR)
+        continue;
+    close(failure[0]);
+    if (!error)
+        return pid;
+    waitpid(pid, NULL, 0);
+    errno = error;
+    return -1;
+}
+
+bool notice_watcher_start(struct notice_watcher *watcher,
+                          const struct notice_watcher_options *options)
 {
     int pipes[2];
 
-    *ear = (struct run_notice){ .options = options, .fd = -1, .back_ns = SPOTNIK_NEVER };
+    *watcher = (struct notice_watcher){ .options = options, .fd = -1, .back_ns = SPOTNIK_NEVER };
     if (!options->count)
         return true;
     if (pipe2(pipes, O_CLOEXEC))
         return false;
-    fflush(NULL);
-    ear->pid = fork();
-    if (ear->pid == 0)
-        become_watcher(options, pipes[1]);
+    pid_t pid = watcher_spawn(options, pipes[1]);
     close(pipes[1]);
-    ear->fd = pipes[0];
-    if (ear->pid > 0)
-        return fcntl(ear->fd, F_SETFL, O_NONBLOCK) == 0;
-    ear->pid = 0;
-    close(ear->fd);
-    ear->fd = -1;
+    if (pid > 0) {
+        watcher->pid = pid;
+        watcher->fd = pipes[0];
+        return fcntl(pipes[0], F_SETFL, O_NONBLOCK) == 0;
+    }
+    int error = errno;
+    close(pipes[0]);
+    errno = error;
     return false;
 }
 
-void run_notice_end(struct run_notice *ear)
+void notice_watcher_end(struct notice_watcher *watcher)
 {
     struct notice notice;
 
-    while (run_notice_next(ear, &notice))
+    while (notice_watcher_next(watcher, &notice))
         continue; /* it may have ended by itself */
-    if (ear->pid > 0) {
-        kill(ear->pid, SIGTERM);
-        while (waitpid(ear->pid, NULL, 0) < 0 && errno == EINTR)
+    if (watcher->pid > 0) {
+        kill(watcher->pid, SIGTERM);
+        while (waitpid(watcher->pid, NULL, 0) < 0 && errno == EINTR)
             continue;
     }
-    if (ear->fd >= 0)
-        close(ear->fd);
-    ear->pid = 0;
-    ear->fd = -1;
+    if (watcher->fd >= 0)
+        close(watcher->fd);
+    watcher->pid = 0;
+    watcher->fd = -1;
 }
 
-bool run_notice_next(struct run_notice *ear, struct notice *ret)
+bool notice_watcher_next(struct notice_watcher *watcher, struct notice *ret)
 {
-    while (ear->fd >= 0) {
-        char *newline = memchr(ear->line, '\n', ear->used);
+    while (watcher->fd >= 0) {
+        char *newline = memchr(watcher->line, '\n', watcher->used);
         if (newline) {
             *newline = 0;
-            bool fine = notice_parse(ear->line, ret);
-            ear->used -= (size_t)(newline + 1 - ear->line);
-            memmove(ear->line, newline + 1, ear->used);
+            bool fine = notice_parse(watcher->line, ret);
+            watcher->used -= (size_t)(newline + 1 - watcher->line);
+            memmove(watcher->line, newline + 1, watcher->used);
             if (fine)
                 return true;
             continue;
         }
-        if (ear->used == sizeof(ear->line))
-            ear->used = 0; /* no line of ours is that long */
-        ssize_t got = read(ear->fd, ear->line + ear->used, sizeof(ear->line) - ear->used);
+        if (watcher->used == sizeof(watcher->line))
+            watcher->used = 0; /* no line of ours is that long */
+        ssize_t got =
+            read(watcher->fd, watcher->line + watcher->used, sizeof(watcher->line) - watcher->used);
         if (got > 0) {
-            ear->used += (size_t)got;
+            watcher->used += (size_t)got;
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-            close(ear->fd); /* in no cloud, and nothing else to watch */
-            ear->fd = -1;
-            ear->pid = 0; /* the loop reaps it; its number may soon be somebody else's */
+            close(watcher->fd); /* in no cloud, and nothing else to watch */
+            watcher->fd = -1;
+            watcher->pid = 0; /* the loop reaps it; its number may soon be somebody else's */
         } else {
             return false;
         }
@@ -111,66 +135,67 @@ bool run_notice_next(struct run_notice *ear, struct notice *ret)
 
 /* ---- what follows ---- */
 
-static void stand(struct run_notice *ear, const char *source, bool stands)
+static void stand(struct notice_watcher *watcher, const char *source, bool stands)
 {
-    for (int i = 0; i < RUN_NOTICE_SOURCES; i++)
-        if (!strcmp(ear->standing[i], source))
-            ear->standing[i][0] = 0;
-    for (int i = 0; stands && i < RUN_NOTICE_SOURCES; i++)
-        if (!ear->standing[i][0]) {
-            memcpy(ear->standing[i], source, sizeof(ear->standing[i]));
+    for (int i = 0; i < NOTICE_WATCHER_SOURCES; i++)
+        if (!strcmp(watcher->standing[i], source))
+            watcher->standing[i][0] = 0;
+    for (int i = 0; stands && i < NOTICE_WATCHER_SOURCES; i++)
+        if (!watcher->standing[i][0]) {
+            memcpy(watcher->standing[i], source, sizeof(watcher->standing[i]));
             return;
         }
 }
 
-static bool any_stands(const struct run_notice *ear)
+static bool any_stands(const struct notice_watcher *watcher)
 {
-    for (int i = 0; i < RUN_NOTICE_SOURCES; i++)
-        if (ear->standing[i][0])
+    for (int i = 0; i < NOTICE_WATCHER_SOURCES; i++)
+        if (watcher->standing[i][0])
             return true;
     return false;
 }
 
-static enum run_notice_act come_back(struct run_notice *ear)
+static enum notice_watcher_act come_back(struct notice_watcher *watcher)
 {
-    bool was_away = ear->away;
+    bool was_away = watcher->away;
 
-    ear->away = false;
-    ear->back_ns = SPOTNIK_NEVER;
-    return was_away ? RUN_NOTICE_BACK : RUN_NOTICE_NOTHING;
+    watcher->away = false;
+    watcher->back_ns = SPOTNIK_NEVER;
+    return was_away ? NOTICE_WATCHER_BACK : NOTICE_WATCHER_NOTHING;
 }
 
-enum run_notice_act run_notice_heed(struct run_notice *ear, const struct notice *notice,
-                                    uint64_t now_ns, int64_t wall_ms)
+enum notice_watcher_act notice_watcher_heed(struct notice_watcher *watcher,
+                                            const struct notice *notice, uint64_t now_ns,
+                                            int64_t wall_ms)
 {
     int64_t left_ms = notice->deadline_ms - wall_ms;
-    bool was_away = ear->away;
+    bool was_away = watcher->away;
 
     if (notice->kind == NOTICE_OVER) {
-        stand(ear, notice->source, false);
-        return any_stands(ear) ? RUN_NOTICE_NOTHING : come_back(ear);
+        stand(watcher, notice->source, false);
+        return any_stands(watcher) ? NOTICE_WATCHER_NOTHING : come_back(watcher);
     }
     if (notice->kind != NOTICE_LEAVE)
-        return RUN_NOTICE_NOTHING;
-    stand(ear, notice->source, true);
+        return NOTICE_WATCHER_NOTHING;
+    stand(watcher, notice->source, true);
     left_ms = left_ms < 0 ? 0 : left_ms > LATEST_MS ? LATEST_MS : left_ms;
-    ear->away = true;
-    ear->back_ns = now_ns + (uint64_t)left_ms * SPOTNIK_MS + ear->options->patience_ns;
-    return was_away ? RUN_NOTICE_NOTHING : RUN_NOTICE_LEAVE;
+    watcher->away = true;
+    watcher->back_ns = now_ns + (uint64_t)left_ms * SPOTNIK_MS + watcher->options->patience_ns;
+    return was_away ? NOTICE_WATCHER_NOTHING : NOTICE_WATCHER_LEAVE;
 }
 
-bool run_notice_lied(struct run_notice *ear, uint64_t now_ns)
+bool notice_watcher_lied(struct notice_watcher *watcher, uint64_t now_ns)
 {
-    return now_ns >= ear->back_ns && come_back(ear) == RUN_NOTICE_BACK;
+    return now_ns >= watcher->back_ns && come_back(watcher) == NOTICE_WATCHER_BACK;
 }
 
-void run_notice_hook(const struct run_notice *ear, const struct notice *notice)
+void notice_watcher_hook(const struct notice_watcher *watcher, const struct notice *notice)
 {
     static const char *const kinds[] = { "none", "leave", "risk", "over" };
     char deadline[32];
     sigset_t none;
 
-    if (!ear->options->hook || fork())
+    if (!watcher->options->hook || fork())
         return; /* the loop reaps it */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -180,6 +205,6 @@ void run_notice_hook(const struct run_notice *ear, const struct notice *notice)
     setenv("SPOTNIK_NOTICE_SOURCE", notice->source, 1);
     setenv("SPOTNIK_NOTICE_DEADLINE", deadline, 1);
     setenv("SPOTNIK_NOTICE_TEXT", notice->text, 1);
-    execl("/bin/sh", "sh", "-c", ear->options->hook, (char *)NULL);
+    execl("/bin/sh", "sh", "-c", watcher->options->hook, (char *)NULL);
     _exit(127);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strict parsing of command-line values. */
-#include "options.h"
+#include "common/options.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of the command line turned into numbers, strictly: what is not wholly understood is
  * refused. */
-#ifndef SPOTNIK_CLI_OPTIONS_H
-#define SPOTNIK_CLI_OPTIONS_H
+#ifndef SPOTNIK_COMMON_OPTIONS_H
+#define SPOTNIK_COMMON_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

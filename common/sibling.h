@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that come with this command: other commands, and the scripts of reports. They are beside
  * its own executable, as in a build folder, or in a folder of the same installation. */
-#ifndef SPOTNIK_CLI_SIBLING_H
-#define SPOTNIK_CLI_SIBLING_H
+#ifndef SPOTNIK_COMMON_SIBLING_H
+#define SPOTNIK_COMMON_SIBLING_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -6,7 +6,8 @@
 #            cli, tests or bench; no file includes the inside.h of another folder; src/base depends on nothing, src/reduce on base alone
 #   private  src/membership and src/allreduce are seen by themselves alone; they and src/core meet in core/meet.h and core/state.h.
 #            Commands, examples and tests but unit tests see none of these and no inside.h; the runtime shows them runtime/probe.h
-#   planner  planner/ uses src/base and itself, and of the tree nothing else but cli/sibling.h; planner/plan does not use planner/cli
+#   packages a package includes src/base, common/, public headers and itself; common/ includes src/base and itself
+#   planner  planner/ uses src/base, common/ and itself; planner/plan does not use planner/cli
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
 #   length   no file of C is longer than 600 lines; no line of a comment is longer than 100 columns
@@ -19,7 +20,7 @@ layers="base reduce ring ledger member step adapt core membership allreduce wire
 pure="ring ledger member step adapt core membership allreduce wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
-files=$(find src include bag notice cli planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+files=$(find src include bag cli common packages planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086
 awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     function breach(what) { print FILENAME ": " what; breaches++ }
@@ -61,10 +62,17 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
             breach("includes \"" target "\", which is private to " part[1])
     }
 
+    # A package asks the runtime by its commands. `own`: the folders of the package.
+    function check_package(where, own, target)
+    {
+        if (split(target, part, "/") > 1 && part[1] !~ "^(base|common|spotnik" own ")$")
+            breach("includes \"" target "\"; " where " uses base, common, public headers and itself")
+    }
+
     # The planner asks the runtime by its commands; it does not link the library.
     function check_planner(own, target)
     {
-        if (split(target, part, "/") > 1 ? part[1] !~ /^(base|plan)$/ : own == "plan")
+        if (split(target, part, "/") > 1 ? part[1] !~ /^(base|common|plan)$/ : own == "plan")
             breach("includes \"" target "\"; planner/" own " uses base and plan, by their folders")
     }
 
@@ -78,6 +86,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         n = split(pure_headers, list, " ")
         for (i = 1; i <= n; i++)
             is_pure_header[list[i]] = 1
+        folders["notices"] = "|notice"
         note = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
     }
 
@@ -111,11 +120,21 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         check_include(path[2], target, quoted)
     }
 
-    (path[1] ~ /^(cli|bag|notice|examples)$/ || path[1] == "tests" && path[2] != "unit") && /^[ ]*#[ ]*include[ ]*"/ {
+    (path[1] ~ /^(cli|bag|examples)$/ || path[1] == "tests" && path[2] != "unit") && /^[ ]*#[ ]*include[ ]*"/ {
         target = $0
         sub(/^[^"]*"/, "", target)
         sub(/".*$/, "", target)
         check_outside(target)
+    }
+
+    (path[1] == "packages" || path[1] == "common") && /^[ ]*#[ ]*include[ ]*"/ {
+        target = $0
+        sub(/^[^"]*"/, "", target)
+        sub(/".*$/, "", target)
+        if (path[1] == "packages")
+            check_package(path[1] "/" path[2], folders[path[2]], target)
+        else
+            check_package("common", "", target)
     }
 
     path[1] == "planner" && /^[ ]*#[ ]*include[ ]*"/ {

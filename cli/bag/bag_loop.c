@@ -374,19 +374,20 @@ static void come_back(struct bag_work *work)
 static void notices_heed(struct bag_work *work, uint64_t now_ns)
 {
     struct notice notice;
-    while (run_notice_next(&work->ear, &notice)) {
-        enum run_notice_act act = run_notice_heed(&work->ear, &notice, now_ns, wall_ms());
+    while (notice_watcher_next(&work->watcher, &notice)) {
+        enum notice_watcher_act act =
+            notice_watcher_heed(&work->watcher, &notice, now_ns, wall_ms());
         int64_t left_ms = notice.deadline_ms - wall_ms();
         uint64_t given_ns = left_ms > 0 ? (uint64_t)left_ms * SPOTNIK_MS / 10 * 9 : 0;
-        run_notice_hook(&work->ear, &notice);
-        if (act == RUN_NOTICE_LEAVE) {
+        notice_watcher_hook(&work->watcher, &notice);
+        if (act == NOTICE_WATCHER_LEAVE) {
             work->by_notice = work->by_notice || !work->leaving;
             leave(work, now_ns, notice_grace_ns(work, given_ns), notice.text);
-        } else if (act == RUN_NOTICE_BACK) {
+        } else if (act == NOTICE_WATCHER_BACK) {
             come_back(work);
         }
     }
-    if (run_notice_lied(&work->ear, now_ns))
+    if (notice_watcher_lied(&work->watcher, now_ns))
         come_back(work);
 }
 
@@ -448,7 +449,7 @@ static void wait_for(struct bag_work *work, int signals, uint64_t now_ns)
         next_ns = spotnik_time_min(next_ns, bag_place_wake_ns(work, &work->place[i]));
     int timeout_ms = next_ns > now_ns ? (int)((next_ns - now_ns) / SPOTNIK_MS) + 1 : 0;
     struct pollfd wait[3] = { { .fd = signals, .events = POLLIN },
-                              { .fd = work->ear.fd, .events = POLLIN },
+                              { .fd = work->watcher.fd, .events = POLLIN },
                               { .fd = work->alarm, .events = POLLIN } };
     poll(wait, 3, work->looked_ns == 0 ? 0 : timeout_ms);
 }
@@ -473,8 +474,9 @@ static int work_open(struct bag_work *work, const char *folder)
     work->place = calloc(work->options->places, sizeof *work->place);
     if (work->place == NULL || !self_put(work, work->begun_ns))
         return 1;
-    if (!run_notice_start(&work->ear, &work->options->notice))
-        bag_say(work, "no notices: %s", strerror(errno));
+    if (!notice_watcher_start(&work->watcher, &work->options->notice))
+        bag_say(work, "no notices: %s",
+                errno == ENOENT ? "spotnik-notice is not installed" : strerror(errno));
     return 0;
 }
 
@@ -487,7 +489,7 @@ static int work_close(struct bag_work *work)
         over = over && bag_job_is_over(work->bag.job[i]);
         aside += work->bag.job[i]->aside && !work->bag.job[i]->done;
     }
-    run_notice_end(&work->ear);
+    notice_watcher_end(&work->watcher);
     work->self.left = places_busy(work) == 0;
     self_put(work, bag_now_ns());
     if (on_terminal(work))
@@ -503,7 +505,7 @@ int bag_loop(const char *folder, const struct bag_options *options)
 {
     static struct bag_work work;
     work.options = options;
-    work.ear.fd = -1;
+    work.watcher.fd = -1;
     int signals = signals_open();
     if (signals < 0 || work_open(&work, folder) != 0)
         return 1;

@@ -11,7 +11,7 @@
 #include "bag/pace.h"
 #include "bag/saves.h"
 #include "bag/watch.h"
-#include "run_notice.h"
+#include "common/notice_watcher.h"
 
 struct bag_options {
     uint32_t places, cores; /* jobs at once; cores of each */
@@ -23,7 +23,7 @@ struct bag_options {
     const char *length; /* of a job: a time, or a column in braces; NULL: not known */
     double born_s;      /* age of the machine now; below 0: since it was started */
     bool quiet, wait;   /* wait: stay when all is done, for jobs that are added */
-    struct run_notice_options notice;
+    struct notice_watcher_options notice;
 };
 
 /* Start a program: in `directory`, its output in `log`, in a process group of its own. It dies with
@@ -100,7 +100,7 @@ struct bag_work {
     uint64_t scanned_ns, scan_took_ns; /* the listing of the folder */
     bool trouble;                      /* the folder does not answer, or is full */
     uint64_t trouble_ns;               /* when it last did not; 0: never */
-    struct run_notice ear;
+    struct notice_watcher watcher;
     int alarm, record; /* what happens in the directories of programs */
 };
 

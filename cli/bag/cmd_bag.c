@@ -13,7 +13,7 @@
 #include "bag_life.h"
 #include "bag_run.h"
 #include "base/time.h"
-#include "options.h"
+#include "common/options.h"
 
 #define TRIES 3
 #define STALE_MS 60000
@@ -165,11 +165,11 @@ static bool seconds_take(const char *value, double *ret_s)
 
 static bool notice_take(struct request *request, const char *value)
 {
-    struct run_notice_options *notice = &request->options.notice;
+    struct notice_watcher_options *notice = &request->options.notice;
     request->notice_named = true;
     if (strcmp(value, "off") == 0)
         notice->count = 0;
-    else if (notice->count < RUN_NOTICE_FROM)
+    else if (notice->count < NOTICE_WATCHER_FROM)
         notice->from[notice->count++] = value;
     else
         return false;

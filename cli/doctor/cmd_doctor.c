@@ -10,7 +10,7 @@
 #include "api/key.h"
 #include "commands.h"
 #include "doctor.h"
-#include "options.h"
+#include "common/options.h"
 
 static const char help[] =
     "Usage: spotnik doctor [OPTION]... [HOST[:PORT]]...\n\n"

@@ -2,6 +2,7 @@
 /* This host: key, kernel, limits, memory, clock, names, address. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +12,14 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api/key.h"
+#include "common/sibling.h"
 #include "doctor.h"
 #include "link/address.h"
-#include "notice/watch.h"
 #include "discovery/dns.h"
 #include "spotnik/spotnik.h"
 
@@ -150,30 +152,45 @@ static void look_names(struct doctor *doctor)
         snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.directory);
 }
 
-static void forget(void *context, const struct notice *notice)
+/* The first line of spotnik-notice, and its exit status: 3 when a notice stands. */
+static int ask_notice(char *said, size_t size)
 {
-    bool *stands = context;
-    *stands |= notice->kind == NOTICE_LEAVE;
+    char path[PATH_MAX], *argv[] = { "spotnik-notice", NULL };
+    int pipes[2], status = -1;
+
+    sibling_command(argv[0], path);
+    if (pipe(pipes))
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(pipes[1], STDOUT_FILENO);
+        close(pipes[0]);
+        execvp(path, argv);
+        _exit(127);
+    }
+    close(pipes[1]);
+    FILE *out = fdopen(pipes[0], "r");
+    said[0] = '\0';
+    if (out && fgets(said, (int)size, out))
+        said[strcspn(said, "\n")] = '\0';
+    if (pid > 0)
+        waitpid(pid, &status, 0);
+    if (out)
+        fclose(out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void look_notices(struct doctor *doctor)
 {
-    static const char *const from[] = { "auto" };
-    const char *error;
-    char present[64];
-    bool stands = false;
-    struct notice_watch *watch = notice_watch_new(from, 1, 0, forget, &stands, &error);
+    char said[256];
+    int status = ask_notice(said, sizeof(said));
 
-    if (!watch)
-        return;
-    while (!notice_watch_has_looked(watch) && notice_watch_turn(watch, 1000))
-        continue;
-    notice_watch_present(watch, present, sizeof(present));
-    notice_watch_free(watch);
-    doctor_say(doctor, stands ? DOCTOR_WARNING : DOCTOR_FINE, "notices", "%s%s",
-               stands ? "this machine is about to be taken away: " : "",
-               present[0] ? present
-                          : "no cloud's metadata service answers; SIGTERM is a notice, too");
+    if (status == 0 || status == 3)
+        doctor_say(doctor, status ? DOCTOR_WARNING : DOCTOR_FINE, "notices", "%s", said);
+    else
+        doctor_say(doctor, DOCTOR_WARNING, "notices",
+                   "spotnik-notice %s: SIGTERM is the only notice that spotnik run hears of",
+                   status == 127 ? "is not installed" : "does not run");
 }
 
 void doctor_look_here(struct doctor *doctor)

@@ -19,7 +19,7 @@
 
 #include "base/time.h"
 #include "fleet.h"
-#include "options.h"
+#include "common/options.h"
 
 static const char help[] =
     "Usage: spotnik fleet --engine ENGINE (--plan FILE | -n N) [OPTION]...\n\n"

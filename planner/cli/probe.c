@@ -3,7 +3,7 @@
  * end. */
 #include "probe.h"
 #include "hostload.h"
-#include "sibling.h"
+#include "common/sibling.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -18,8 +18,9 @@ INSIDE, OWN = ("run", "doctor"), ("notice", "slurm submit", "fleet")
 
 
 def read(name):
-    with open(os.path.join(PAGES, f"{name}.1")) as file:
-        return file.read().split(".Sh DESCRIPTION", 1)
+    """Synopsis and the rest of a page of docs/man or of a package."""
+    (page,) = [*Path(PAGES).glob(f"{name}.1"), *Path(ROOT, "packages").glob(f"*/{name}.1")]
+    return page.read_text(encoding="utf-8").split(".Sh DESCRIPTION", 1)
 
 # Set by a command for the programs that it starts.
 HANDED = {"SLOT", "SLOTS_FD", "SLOTS_PID", "WORKER", "BATCH"}
@@ -35,7 +36,7 @@ FOLDER = {"FOLDER"}
 def named():
     """Variables that the sources name, without their SPOTNIK_."""
     found = set()
-    for folder in ("src", "cli", "notice", "planner", "python/spotnik"):
+    for folder in ("src", "cli", "common", "packages", "planner", "python/spotnik"):
         for path in Path(ROOT, folder).rglob("*.[chp]*"):
             if path.suffix in (".c", ".h", ".py"):
                 found |= set(re.findall(r'"SPOTNIK_([A-Z_]+)"', path.read_text(encoding="utf-8")))

@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What is installed is complete: a program compiles against it by pkg-config alone, shared and static, and runs, also one with
-# functions of its own that are named like some inside the library; the manual is there and the commands, if they were built, and none of a developer's. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR COMPILER...
+# functions of its own that are named like some inside the library; the manual is there and the commands, if they were built, and none of a developer's.
+# NAMES: the commands beside spotnik, in the order of the alphabet. Usage: test_install.sh BUILD SOURCE_DIR PREFIX LIBDIR NAMES COMPILER...
 set -eu
 
 build=$1
 source=$2
 prefix=$3
 libdir=$4
-shift 4
+names=$5
+shift 5
 staged=$(mktemp -d)
 trap 'rm -rf "$staged"' EXIT
 
@@ -35,7 +37,7 @@ fi
 
 if [ -x "$build/cli/spotnik" ]; then
     [ "$("$staged$prefix/bin/spotnik" --version | grep -c '0\.1\.0')" = 1 ]
-    for name in plan prices profile fleet bag notice slurm; do
+    for name in $names; do
         PATH=/usr/bin:/bin "$staged$prefix/bin/spotnik" "$name" --help | grep -qi "^usage: spotnik $name" || {
             echo "install: spotnik $name --help"
             exit 1
@@ -45,13 +47,14 @@ if [ -x "$build/cli/spotnik" ]; then
         "$staged$prefix/bin/spotnik" "$name" --help >"$staged/said"
     done
     found=$(cd "$staged$prefix/bin" && echo spotnik*)
-    [ "$found" = "spotnik spotnik-bag spotnik-fleet spotnik-notice spotnik-plan spotnik-prices spotnik-profile spotnik-slurm" ] || {
+    # shellcheck disable=SC2086
+    [ "$found" = "spotnik$(printf ' spotnik-%s' $names)" ] || {
         echo "install: bin has $found"
         exit 1
     }
     ! PATH=/usr/bin:/bin "$staged$prefix/bin/spotnik" sim 2>"$staged/said"
     grep -q 'there is no command "sim"' "$staged/said"
 fi
-for name in spotnik spotnik-bag spotnik-fleet spotnik-notice spotnik-plan spotnik-slurm; do
+for name in spotnik spotnik-bag spotnik-fleet spotnik-plan spotnik-slurm; do
     [ -s "$staged$prefix/share/man/man1/$name.1" ]
 done

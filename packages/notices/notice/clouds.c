@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "notice.h"
+#include "words.h"
 
 #define AWS_NOTICE_MS 120000 /* where the answer has no time that can be read */
 /* best effort; more only where the machine was made with a longer notice */

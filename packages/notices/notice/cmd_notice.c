@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "notice/notice.h"
-#include "notice/watch.h"
-#include "options.h"
+#include "watch.h"
+#include "common/options.h"
 
 #define TURN_MS 1000
 

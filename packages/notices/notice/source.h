@@ -5,7 +5,7 @@
 #define NOTICE_SOURCE_H
 
 #include "http.h"
-#include "notice.h"
+#include "words.h"
 #include "watch.h"
 
 #define NOTICE_NEVER UINT64_MAX

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "notice.h"
+#include "common/notice.h"
 
 #define NOTICE_SOURCES_MAX 16
 

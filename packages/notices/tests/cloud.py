@@ -6,7 +6,7 @@ import os
 import sys
 import urllib.request
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tests"))
 from faults.process import Process, wait_for
 
 MOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mock_imds.py")

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tests"))
 from faults.process import fail, skip
 
 SPOTNIK, WORKER, PAGE = (os.path.abspath(path) for path in sys.argv[1:4])

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tests"))
 from faults.job import Job
 from faults.process import Process
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clouds, commands and files say. Claims: each answer in the form that its cloud documents is
  * understood, with its deadline; a blank or a bad date still is a notice; an event for another
- * machine is none; what cannot be read is refused, not guessed; no bytes crash the readers; the
- * line between watcher and agent comes back as it went. */
+ * machine is none; what cannot be read is refused, not guessed; no bytes crash the readers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
-#include "notice/notice.h"
+#include "notice/words.h"
 #include "tests.h"
 
 #define NOW INT64_C(1587748180000) /* 2020-04-24 17:09:40 */
@@ -150,26 +149,6 @@ TEST(words)
     assert_string_equal(notice.text, "1");
     notice_words("exec", "going down", NOW, &notice);
     assert_string_equal(notice.text, "going down");
-}
-
-TEST(line)
-{
-    struct notice notice = { .kind = NOTICE_RISK,
-                             .deadline_ms = NOW,
-                             .source = "aws",
-                             .text = "a \"word\"\n\x01" },
-                  back;
-    char text[1024];
-
-    assert_true(notice_format(&notice, text, sizeof(text)) > 0);
-    assert_null(strchr(text, '\n'));
-    assert_true(notice_parse(text, &back));
-    assert_int_equal(back.kind, notice.kind);
-    assert_int_equal(back.deadline_ms, notice.deadline_ms);
-    assert_string_equal(back.text, notice.text);
-    assert_int_equal(notice_format(&notice, text, 20), 0);
-    assert_false(notice_parse("{}", &back));
-    assert_false(notice_parse("{\"kind\":\"nonsense\"}", &back));
 }
 
 /* A command in Latin-1, and words that were cut within a character: notices all the same. */
