@@ -38,7 +38,7 @@ MD = pathlib.Path(__file__).resolve().parents[1] / "examples/md"
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spotnik", required=True)
-    parser.add_argument("--sim", help="tests/bag/sim.c: sleeps more than it computes: many run on few cores")
+    parser.add_argument("--sim", help="packages/bag/tests/sim.c: sleeps more than it computes: many run on few cores")
     parser.add_argument("--lmp", help="LAMMPS, with the inputs of examples/md")
     parser.add_argument("--trace")
     parser.add_argument("--speed", type=float, default=1000)

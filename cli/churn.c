@@ -3,7 +3,7 @@
  * everything else as events that follow the counts. */
 #include "churn.h"
 
-#include "plan/trace.h"
+#include "common/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "common/options.h"
 #include "base/prng.h"
 #include "base/time.h"
-#include "plan/trace.h"
+#include "common/trace.h"
 #include "sim/sim.h"
 
 static const char help[] =

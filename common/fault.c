@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sentences about bad input. Nothing here decides whether input is bad. */
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the planner says what is wrong with its input: one sentence that names the file, the line and
- * the column and what to do about it. The planner never prints; the command line does. */
-#ifndef SPOTNIK_PLAN_FAULT_H
-#define SPOTNIK_PLAN_FAULT_H
+/* What is wrong with the input: one sentence that names the file, the line and the column and what
+ * to do about it. A reader never prints; the command does. */
+#ifndef SPOTNIK_COMMON_FAULT_H
+#define SPOTNIK_COMMON_FAULT_H
 
 struct spotnik_fault {
     char text[768];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads JSON with jansson. What the keys mean is decided by the callers. */
-#include "plan/jsonfile.h"
-#include "plan/table.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON files (plain or gzip) with faults that name line and column, of the text and of the values
  * in it. */
-#ifndef SPOTNIK_PLAN_JSONFILE_H
-#define SPOTNIK_PLAN_JSONFILE_H
+#ifndef SPOTNIK_COMMON_JSONFILE_H
+#define SPOTNIK_COMMON_JSONFILE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * again. The container is the first object or list in the text that equals it; its members are
  * counted off. An equal one further up has the same fault. What does not come from a file of that
  * name, such as a profile kept in a database, has no place. */
-#include "plan/jsonfile.h"
-#include "plan/table.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
 
 #include <stdarg.h>
 #include <stdio.h>

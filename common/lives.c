@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/lives.h"
+#include "common/lives.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifetimes of machines in a table: `lifetime_s`, `lifetime_min` or `lifetime_h`, with `end_kind`
  * (preempted or stopped) or `revoked_before_24h` (1 or 0). */
-#ifndef SPOTNIK_PLAN_LIVES_H
-#define SPOTNIK_PLAN_LIVES_H
+#ifndef SPOTNIK_COMMON_LIVES_H
+#define SPOTNIK_COMMON_LIVES_H
 
-#include "plan/model_lifetime.h"
-#include "plan/table.h"
+#include "common/model_lifetime.h"
+#include "common/table.h"
 
 struct spotnik_life_columns {
     int age, kind, flag; /* kind: end_kind, or -1; flag: revoked_before_24h, or -1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoint intervals. Pure but for the table that the programme allocates. */
-#include "plan/model_interval.h"
+#include "common/model_interval.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How often to write checkpoints on machines whose loss is likelier at some ages than at others:
  * the dynamic programme of "Temporally constrained preemptions" (Kadupitiya et al., HPDC'20). */
-#ifndef SPOTNIK_PLAN_MODEL_INTERVAL_H
-#define SPOTNIK_PLAN_MODEL_INTERVAL_H
+#ifndef SPOTNIK_COMMON_MODEL_INTERVAL_H
+#define SPOTNIK_COMMON_MODEL_INTERVAL_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kaplan-Meier and what goes with it. */
-#include "plan/model_lifetime.h"
+#include "common/model_lifetime.h"
 
 #include <math.h>
 #include <stdlib.h>

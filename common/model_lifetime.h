@@ -5,10 +5,10 @@
  * exp(-t/tau1) + exp((t-b)/tau2)) (Kadupitiya et al., HPDC'20). A lifetime that the user ended is
  * censored: it says that the machine lived at least so long, and leaving it out (as the published
  * fits do) overstates early loss. */
-#ifndef SPOTNIK_PLAN_MODEL_LIFETIME_H
-#define SPOTNIK_PLAN_MODEL_LIFETIME_H
+#ifndef SPOTNIK_COMMON_MODEL_LIFETIME_H
+#define SPOTNIK_COMMON_MODEL_LIFETIME_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

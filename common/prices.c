@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Price histories. What they are the price of is the caller's business. */
-#include "plan/prices.h"
-#include "plan/table.h"
+#include "common/prices.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdlib.h>

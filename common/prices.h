@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A price that changes in steps, and what a machine that is billed by the second pays under it.
  * Beyond its end a history begins again: a run may start anywhere in it and last longer than it. */
-#ifndef SPOTNIK_PLAN_PRICES_H
-#define SPOTNIK_PLAN_PRICES_H
+#ifndef SPOTNIK_COMMON_PRICES_H
+#define SPOTNIK_COMMON_PRICES_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strict CSV. Fields may be quoted; a quote inside a quoted field is doubled. The text is cut in
  * place, so a table is one copy of the file and one array of pointers. */
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <ctype.h>
 #include <errno.h>

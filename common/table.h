@@ -2,10 +2,10 @@
 /* A CSV file in memory, read strictly: a header line, then rows with the same number of fields.
  * Plain or gzip. Every value that is refused is refused with its line and column. Numbers have a
  * decimal point whatever the locale is. Nothing here knows what a column means. */
-#ifndef SPOTNIK_PLAN_TABLE_H
-#define SPOTNIK_PLAN_TABLE_H
+#ifndef SPOTNIK_COMMON_TABLE_H
+#define SPOTNIK_COMMON_TABLE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

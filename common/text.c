@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, durations and times of day as people write them in files and on command lines. The
  * locale takes no part: a German desktop must read the same price as an American one. */
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <stdio.h>
 #include <ctype.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces: which format a file has, what the options of a spec change, and questions about the
  * result. */
-#include "plan/trace.h"
+#include "common/trace.h"
 #include "base/prng.h"
-#include "plan/jsonfile.h"
-#include "plan/prices.h"
-#include "plan/table.h"
-#include "plan/windows.h"
+#include "common/jsonfile.h"
+#include "common/prices.h"
+#include "common/table.h"
+#include "common/windows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -18,10 +18,10 @@
  *   unit=h|m|s|ms  of the first column
  *   bid=USD        of a price history
  *   window=N       of a file with several */
-#ifndef SPOTNIK_PLAN_TRACE_H
-#define SPOTNIK_PLAN_TRACE_H
+#ifndef SPOTNIK_COMMON_TRACE_H
+#define SPOTNIK_COMMON_TRACE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads lines "milliseconds,add|remove,name", strictly: a trace that is misread would make a nice
  * but wrong experiment. */
-#include "plan/trace.h"
+#include "common/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads availability traces. An empty trace, a tick of no length and a letter other than 0 and 1
  * are refused with the place where they are. */
-#include "plan/windows.h"
-#include "plan/jsonfile.h"
-#include "plan/table.h"
+#include "common/windows.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,10 +4,10 @@
  *                                                     of Can't Be Late
  *   {"metadata":{"gap_seconds":g}, "data":[n, ...]}   n = machines available; SkyPilot spot traces
  * The second is one long window. */
-#ifndef SPOTNIK_PLAN_WINDOWS_H
-#define SPOTNIK_PLAN_WINDOWS_H
+#ifndef SPOTNIK_COMMON_WINDOWS_H
+#define SPOTNIK_COMMON_WINDOWS_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -20,7 +20,7 @@ layers="base reduce ring ledger member step adapt core membership allreduce wire
 pure="ring ledger member step adapt core membership allreduce wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
-files=$(find src include bag cli common packages planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+files=$(find src include cli common packages planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086
 awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     function breach(what) { print FILENAME ": " what; breaches++ }
@@ -86,6 +86,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         n = split(pure_headers, list, " ")
         for (i = 1; i <= n; i++)
             is_pure_header[list[i]] = 1
+        folders["bag"] = "|bag"
         folders["notices"] = "|notice"
         note = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
     }
@@ -120,7 +121,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         check_include(path[2], target, quoted)
     }
 
-    (path[1] ~ /^(cli|bag|examples)$/ || path[1] == "tests" && path[2] != "unit") && /^[ ]*#[ ]*include[ ]*"/ {
+    (path[1] ~ /^(cli|examples)$/ || path[1] == "tests" && path[2] != "unit") && /^[ ]*#[ ]*include[ ]*"/ {
         target = $0
         sub(/^[^"]*"/, "", target)
         sub(/".*$/, "", target)

@@ -23,8 +23,8 @@
 #ifndef SPOTNIK_RESEARCH_BACKTEST_H
 #define SPOTNIK_RESEARCH_BACKTEST_H
 
-#include "plan/prices.h"
-#include "plan/windows.h"
+#include "common/prices.h"
+#include "common/windows.h"
 
 #include <stdbool.h>
 

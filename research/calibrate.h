@@ -3,7 +3,7 @@
 #ifndef SPOTNIK_RESEARCH_CALIBRATE_H
 #define SPOTNIK_RESEARCH_CALIBRATE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

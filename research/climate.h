@@ -6,7 +6,7 @@
 #ifndef SPOTNIK_PLAN_CLIMATE_H
 #define SPOTNIK_PLAN_CLIMATE_H
 
-#include "plan/windows.h"
+#include "common/windows.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef SPOTNIK_RESEARCH_CSV_WRITE_H
 #define SPOTNIK_RESEARCH_CSV_WRITE_H
 
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #ifndef SPOTNIK_RESEARCH_LIFE_FITS_H
 #define SPOTNIK_RESEARCH_LIFE_FITS_H
 
-#include "plan/model_lifetime.h"
+#include "common/model_lifetime.h"
 
 /* Mean lifetime up to the cap, in closed form. */
 double spotnik_bathtub_mean_s(const struct spotnik_bathtub *bathtub);

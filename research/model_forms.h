@@ -6,7 +6,7 @@
 #ifndef SPOTNIK_RESEARCH_MODEL_FORMS_H
 #define SPOTNIK_RESEARCH_MODEL_FORMS_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stddef.h>
 

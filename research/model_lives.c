@@ -3,7 +3,7 @@
  * beside it. */
 #include "cmd_model.h"
 #include "life_fits.h"
-#include "plan/lives.h"
+#include "common/lives.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,11 +3,11 @@
  * of a column. */
 #include "cmd_model.h"
 #include "spotdnn_fit.h"
-#include "plan/jsonfile.h"
-#include "plan/model_interval.h"
+#include "common/jsonfile.h"
+#include "common/model_interval.h"
 #include "intervals.h"
 #include "life_fits.h"
-#include "plan/model_lifetime.h"
+#include "common/model_lifetime.h"
 #include "model_spotdnn.h"
 
 #include <getopt.h>

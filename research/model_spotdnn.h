@@ -16,7 +16,7 @@
 #ifndef SPOTNIK_RESEARCH_MODEL_SPOTDNN_H
 #define SPOTNIK_RESEARCH_MODEL_SPOTDNN_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

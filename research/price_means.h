@@ -2,7 +2,7 @@
 #ifndef SPOTNIK_RESEARCH_PRICE_MEANS_H
 #define SPOTNIK_RESEARCH_PRICE_MEANS_H
 
-#include "plan/prices.h"
+#include "common/prices.h"
 
 /* The mean of the time in which the price is at most `most`; NAN when it never is. */
 double spotnik_prices_mean_below(const struct spotnik_prices *prices, double most);

@@ -5,7 +5,7 @@
 #include "spotdnn_fit.h"
 #include "curve.h"
 #include "plan/curvefit.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdlib.h>

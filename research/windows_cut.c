@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "windows_cut.h"
-#include "plan/jsonfile.h"
-#include "plan/table.h"
-#include "plan/trace.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
+#include "common/trace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef SPOTNIK_RESEARCH_WINDOWS_CUT_H
 #define SPOTNIK_RESEARCH_WINDOWS_CUT_H
 
-#include "plan/windows.h"
+#include "common/windows.h"
 
 /* All windows of a file of one of the two formats; of any other trace (trace.h, with its options),
  * and where options are given, one window by the minute: as many machines as there are throughout

@@ -3,7 +3,7 @@
 #ifndef SPOTNIK_RESEARCH_WORLDS_H
 #define SPOTNIK_RESEARCH_WORLDS_H
 
-#include "plan/windows.h"
+#include "common/windows.h"
 
 #include <stdbool.h>
 

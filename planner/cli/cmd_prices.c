@@ -3,7 +3,7 @@
  * left out. */
 #include "fetch.h"
 #include "plan/accelerators.h"
-#include "plan/table.h"
+#include "common/table.h"
 #include "plan_args.h"
 #include "price_cache.h"
 #include "price_update.h"

@@ -5,7 +5,7 @@
  * processor. */
 #include "fetch.h"
 #include "gunzip.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdio.h>

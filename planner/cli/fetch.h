@@ -4,7 +4,7 @@
 #ifndef SPOTNIK_CLI_FETCH_H
 #define SPOTNIK_CLI_FETCH_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gunzip.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
 #ifndef SPOTNIK_CLI_PLAN_ARGS_H
 #define SPOTNIK_CLI_PLAN_ARGS_H
 
-#include "plan/fault.h"
-#include "plan/table.h"
+#include "common/fault.h"
+#include "common/table.h"
 
 #include <jansson.h>
 #include <stdbool.h>

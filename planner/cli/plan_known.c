@@ -2,8 +2,8 @@
 /* What is known of spot capacity, from files. What is not known stays so: pool.h says what then is
  * assumed. */
 #include "plan_known.h"
-#include "plan/lives.h"
-#include "plan/table.h"
+#include "common/lives.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* A status knows the size of the view, and of the last changes when they came and whom they took.
  * So sizes are found from now backwards. */
 #include "plan_measured.h"
-#include "plan/jsonfile.h"
+#include "common/jsonfile.h"
 
 #include <math.h>
 #include <stdlib.h>

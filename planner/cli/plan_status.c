@@ -2,8 +2,8 @@
 /* The runtime knows steps and members, not what they are rented as: `running` says that. */
 #include "plan_status.h"
 #include "plan_measured.h"
-#include "plan/jsonfile.h"
-#include "plan/table.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PRICES.pages/NAME.gz: three lines (address, version, date), then the page. */
 #include "price_pages.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SPOTNIK_CLI_PROBE_H
 #define SPOTNIK_CLI_PROBE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <stdbool.h>
 

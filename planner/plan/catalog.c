@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads catalogs. Which machines suit a job is not decided here. */
 #include "plan/catalog.h"
-#include "plan/jsonfile.h"
-#include "plan/model_lifetime.h"
-#include "plan/table.h"
+#include "common/jsonfile.h"
+#include "common/model_lifetime.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdio.h>

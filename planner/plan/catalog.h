@@ -6,8 +6,8 @@
 #ifndef SPOTNIK_PLAN_CATALOG_H
 #define SPOTNIK_PLAN_CATALOG_H
 
-#include "plan/fault.h"
-#include "plan/prices.h"
+#include "common/fault.h"
+#include "common/prices.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Price lists as CSV, in and out: the columns of SkyPilot's catalogs and our own. */
 #include "plan/catalog.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <errno.h>
 #include <math.h>

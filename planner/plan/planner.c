@@ -5,7 +5,7 @@
  * dearer ones are lost less often. */
 #include "plan/planner.h"
 #include "plan/pareto.h"
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <fnmatch.h>
 #include <math.h>

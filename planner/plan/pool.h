@@ -6,7 +6,7 @@
 #ifndef SPOTNIK_PLAN_POOL_H
 #define SPOTNIK_PLAN_POOL_H
 
-#include "plan/model_lifetime.h"
+#include "common/model_lifetime.h"
 #include "plan/weather.h"
 
 enum spotnik_pool_kind {

@@ -8,8 +8,8 @@
  *   JSON {"regions":{"US East (N. Virginia)":{"...":{"price":...,"Instance Type":...}}}}: its
  *   on-demand price page */
 #include "plan/catalog.h"
-#include "plan/jsonfile.h"
-#include "plan/table.h"
+#include "common/jsonfile.h"
+#include "common/table.h"
 
 #include <math.h>
 #include <stdio.h>

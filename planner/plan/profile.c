@@ -3,7 +3,7 @@
 #include "plan/profile.h"
 #include "plan/accelerators.h"
 #include "plan/curvefit.h"
-#include "plan/jsonfile.h"
+#include "common/jsonfile.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H
 
-#include "plan/fault.h"
+#include "common/fault.h"
 
 #include <jansson.h>
 #include <stdbool.h>

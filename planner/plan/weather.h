@@ -10,8 +10,8 @@
 #ifndef SPOTNIK_PLAN_WEATHER_H
 #define SPOTNIK_PLAN_WEATHER_H
 
-#include "plan/fault.h"
-#include "plan/trace.h"
+#include "common/fault.h"
+#include "common/trace.h"
 
 #include "base/prng.h"
 

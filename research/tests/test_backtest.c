@@ -7,7 +7,7 @@
 #include "research/foresight.h"
 #include "research/omniscient.h"
 #include "research/policy.h"
-#include "plan/windows.h"
+#include "common/windows.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "runtime/runtime.h"
 #include "discovery/discovery.h"
-#include "discovery/process.h"
+#include "base/process.h"
 
 #define HOSTS 5
 #define PROCESSES_MAX 256

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes of our own kernel. See process.h. */
-#include "discovery/process.h"
+#include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /* Which process of which kernel wrote a record, and whether that process still lives. Only the
  * kernel that runs a process can prove its death; everybody else has nothing but time
  * (watcher.h). */
-#ifndef SPOTNIK_DISCOVERY_PROCESS_H
-#define SPOTNIK_DISCOVERY_PROCESS_H
+#ifndef SPOTNIK_BASE_PROCESS_H
+#define SPOTNIK_BASE_PROCESS_H
 
 #include <stdint.h>
 

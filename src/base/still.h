@@ -3,8 +3,8 @@
  * process on another machine is gone for good. Pure. Time counts only between two good looks that
  * follow each other closely: not while we were stopped, nor while the folder did not answer. Used
  * for the records of a job's members (watcher.h) and of a bag's workers (bag/watch.h). */
-#ifndef SPOTNIK_DISCOVERY_STILL_H
-#define SPOTNIK_DISCOVERY_STILL_H
+#ifndef SPOTNIK_BASE_STILL_H
+#define SPOTNIK_BASE_STILL_H
 
 #include <stdbool.h>
 

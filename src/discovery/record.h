@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "runtime/runtime.h"
-#include "discovery/process.h"
+#include "base/process.h"
 
 #define SPOTNIK_RECORD_BYTES 576
 

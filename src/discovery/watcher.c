@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 #include "discovery/inside.h"
-#include "discovery/still.h"
+#include "base/still.h"
 
 uint64_t spotnik_founding_record_parse(const char *name)
 {

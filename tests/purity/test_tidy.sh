@@ -45,6 +45,7 @@ plant src/api/a.c "$spdx\n#include \"plan/fleet.h\"\n" 'includes "plan/fleet.h",
 plant common/a.c "$spdx\n#include \"plan/fleet.h\"\n" 'includes "plan/fleet.h"; common uses base, common'
 plant packages/notices/notice/a.c "$spdx\n#include \"api/key.h\"\n" 'includes "api/key.h"; packages/notices uses base, common'
 plant packages/notices/notice/a.c "$spdx\n#include \"../../../cli/run.h\"\n" 'includes "../../../cli/run.h"; packages/notices uses'
+plant packages/bag/cli/a.c "$spdx\n#include \"notice/watch.h\"\n" 'includes "notice/watch.h"; packages/bag uses'
 plant planner/plan/a.c "$spdx\n#include \"core/core.h\"\n" 'includes "core/core.h"; planner/plan uses base and plan'
 plant planner/plan/a.c "$spdx\n#include \"cmd_plan.h\"\n" 'includes "cmd_plan.h"; planner/plan uses base and plan'
 plant planner/cli/a.c "$spdx\n#include \"../../cli/run.h\"\n" 'includes "../../cli/run.h"; planner/cli uses base and plan'

@@ -7,7 +7,7 @@ back and go on elsewhere; each job is done once, with the result of an undisturb
     bag.py SPOTNIK SIM
 
 Slurm signals every process of a job at once, so the programs end before anybody asks them to: no attempt may count as failed.
-tests/bag/input.py (page) runs the same script without Slurm."""
+packages/bag/tests/input.py (page) runs the same script without Slurm."""
 
 import os
 import pathlib

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/fault.h"
-#include "plan/table.h"
+#include "common/fault.h"
+#include "common/table.h"
 
 #define BAG_FOLDER_MAX (PATH_MAX - 512) /* room for the names of files in it */
 #define BAG_JOB_NAME_MAX 100

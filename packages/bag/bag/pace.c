@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "plan/model_interval.h"
+#include "common/model_interval.h"
 
 #define TICKS 120 /* of a job in the programme: some 10 ms to solve */
 #define FINE 4    /* ticks in an interval, at least */

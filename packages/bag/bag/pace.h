@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the age of a machine means for a bag: when to save, and which job to take. The models are
- * the planner's (plan/model_lifetime.h, plan/model_interval.h). Times are seconds. */
+ * the planner's (common/model_lifetime.h, common/model_interval.h). Times are seconds. */
 #ifndef BAG_PACE_H
 #define BAG_PACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "plan/fault.h"
-#include "plan/model_lifetime.h"
+#include "common/fault.h"
+#include "common/model_lifetime.h"
 
 /* How long machines of this kind live. */
 struct bag_life {

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "discovery/still.h"
+#include "base/still.h"
 
 #define TEXT_MAX (1024 + BAG_PLACES_MAX * (BAG_JOB_NAME_MAX + 80))
 #define NOBODY 1 /* owner of a claim that cannot be read */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers of a bag: what each says of itself, and whether it still lives. The rule is that of a
- * peers folder (discovery/still.h, discovery/process.h): a kernel proves the death of its own
- * processes; for the rest there is only time, by our own clock. */
+ * peers folder (base/still.h, base/process.h): a kernel proves the death of its own processes;
+ * for the rest there is only time, by our own clock. */
 #ifndef BAG_WATCH_H
 #define BAG_WATCH_H
 
 #include "bag/bag.h"
-#include "discovery/process.h"
+#include "base/process.h"
 
 #define BAG_PLACES_MAX 256
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/lives.h"
+#include "common/lives.h"
 
 static int bathtub_read(const char *text, struct bag_life *ret, struct spotnik_fault *fault)
 {

@@ -2,8 +2,8 @@
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line; bag_loop.c is a
  * worker, bag_place.c one of its places, bag_save.c what it saves. bag_guard.c starts a program,
  * bag_ask.c asks it for a restart file, bag_tell.c says how a bag is. */
-#ifndef SPOTNIK_CLI_BAG_RUN_H
-#define SPOTNIK_CLI_BAG_RUN_H
+#ifndef BAG_RUN_H
+#define BAG_RUN_H
 
 #include <sys/resource.h>
 

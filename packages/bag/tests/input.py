@@ -259,7 +259,7 @@ def loose(case):
 def page(case):
     """The batch script of docs/guide/bag.md, without Slurm: two elements of its array make one bag and share its jobs;
     one that has to leave asks to be requeued. What Slurm itself does is tests/slurm/bag.py's."""
-    guide = pathlib.Path(__file__).parents[2] / "docs/guide/bag.md"
+    guide = pathlib.Path(__file__).parents[3] / "docs/guide/bag.md"
     script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", guide.read_text(), re.S)[1]
     tools = {
         "srun": 'exec "$@"',

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../tests"))
 from faults.process import fail, wait_for
 
 __all__ = ["ENDS", "Case", "check", "run", "wait_for"]

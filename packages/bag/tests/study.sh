@@ -6,7 +6,7 @@
 # start of PyTorch takes seconds.
 # study.sh BUILD. Exit status 77: PyTorch is not there.
 set -eu
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/../../.." && pwd)
 build=$(cd "$1" && pwd)
 if ! "$build/venv/bin/python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'; then
     echo "skipped: $build/venv has no PyTorch; make it with: dev/python.sh $build/venv"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CSV reader and the text parsers: what they take, what they refuse, and where they say it
  * is. */
-#include "plan/table.h"
+#include "common/table.h"
 
 #include <locale.h>
 #include <stdio.h>

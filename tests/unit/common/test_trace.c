@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: every format of a trace is read as docs/reference/traces.md says, by content alone; and
  * what is wrong is refused with its place. The samples are those of the page. */
-#include "plan/trace.h"
+#include "common/trace.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "bag/pace.h"
 #include "base/prng.h"
-#include "plan/model_interval.h"
+#include "common/model_interval.h"
 #include "tests.h"
 
 #define HOUR 3600.0
