@@ -7,7 +7,7 @@
 #   private  src/membership and src/allreduce are seen by themselves alone; they and src/core meet in core/meet.h and core/state.h.
 #            Commands, examples and tests but unit tests see none of these and no inside.h; the runtime shows them runtime/probe.h
 #   packages a package includes src/base, common/, public headers and itself; common/ includes src/base and itself
-#   planner  planner/ uses src/base, common/ and itself; planner/plan does not use planner/cli
+#            research/ uses packages/planner, too
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
 #   length   no file of C is longer than 600 lines; no line of a comment is longer than 100 columns
@@ -20,7 +20,7 @@ layers="base reduce ring ledger member step adapt core membership allreduce wire
 pure="ring ledger member step adapt core membership allreduce wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 
-files=$(find src include cli common packages planner research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
+files=$(find src include cli common packages research sim tests bench examples -name '*.[ch]' 2>/dev/null | sort)
 # shellcheck disable=SC2086
 awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     function breach(what) { print FILENAME ": " what; breaches++ }
@@ -69,13 +69,6 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
             breach("includes \"" target "\"; " where " uses base, common, public headers and itself")
     }
 
-    # The planner asks the runtime by its commands; it does not link the library.
-    function check_planner(own, target)
-    {
-        if (split(target, part, "/") > 1 ? part[1] !~ /^(base|common|plan)$/ : own == "plan")
-            breach("includes \"" target "\"; planner/" own " uses base and plan, by their folders")
-    }
-
     BEGIN {
         n = split(layers, list, " ")
         for (i = 1; i <= n; i++)
@@ -86,8 +79,10 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         n = split(pure_headers, list, " ")
         for (i = 1; i <= n; i++)
             is_pure_header[list[i]] = 1
-        folders["bag"] = "|bag"
-        folders["notices"] = "|notice"
+        folders["packages/bag"] = "|bag"
+        folders["packages/notices"] = "|notice"
+        folders["packages/planner"] = "|plan"
+        folders["research"] = "|plan|cli|tables"
         note = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
     }
 
@@ -128,21 +123,12 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         check_outside(target)
     }
 
-    (path[1] == "packages" || path[1] == "common") && /^[ ]*#[ ]*include[ ]*"/ {
+    path[1] ~ /^(common|packages|research)$/ && /^[ ]*#[ ]*include[ ]*"/ {
         target = $0
         sub(/^[^"]*"/, "", target)
         sub(/".*$/, "", target)
-        if (path[1] == "packages")
-            check_package(path[1] "/" path[2], folders[path[2]], target)
-        else
-            check_package("common", "", target)
-    }
-
-    path[1] == "planner" && /^[ ]*#[ ]*include[ ]*"/ {
-        target = $0
-        sub(/^[^"]*"/, "", target)
-        sub(/".*$/, "", target)
-        check_planner(path[2], target)
+        own = path[1] == "packages" ? path[1] "/" path[2] : path[1]
+        check_package(own, folders[own], target)
     }
 
     END {

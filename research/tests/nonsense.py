@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The claim of tests/plan/nonsense.py for `spotnik backtest` and `spotnik model`. Usage: nonsense.py SPOTNIK [all]."""
+"""The claim of packages/planner/tests/nonsense.py for `spotnik backtest` and `spotnik model`. Usage: nonsense.py SPOTNIK [all]."""
 import os
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/plan"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packages/planner/tests"))
 import nonsense  # noqa: E402
 from nonsense import COUNTS, FILES, NUMBERS, OTHERS, TIMES, WORDS  # noqa: E402
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The job simulator on windows that can be worked out by hand, and every policy's promise on random
  * ones: no deadline is missed, and hours add up. */
-#include "research/climate.h"
-#include "research/price_means.h"
-#include "research/windows_cut.h"
-#include "research/foresight.h"
-#include "research/omniscient.h"
-#include "research/policy.h"
+#include "tables/climate.h"
+#include "tables/price_means.h"
+#include "tables/windows_cut.h"
+#include "tables/foresight.h"
+#include "tables/omniscient.h"
+#include "tables/policy.h"
 #include "common/windows.h"
 
 #include <math.h>

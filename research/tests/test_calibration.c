@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Claim: a calibration table tells a chance that is a probability from one that is not. */
 #include "plan/draw.h"
-#include "research/calibration.h"
+#include "tables/calibration.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /* Claim: a guarded policy pays at most its share more than Uniform Progress on any window, whatever
  * the policy inside does: at random, nothing ever, both always, spot never. Nobody is late. Only a
  * price below all that were seen before adds a term, and that is bounded too. */
-#include "research/guard.h"
+#include "tables/guard.h"
 
-#include "research/policy.h"
+#include "tables/policy.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,12 +2,12 @@
 /* The models against numbers that are known otherwise: closed forms, limits, and the printed
  * examples. */
 #include "plan/draw.h"
-#include "research/intervals.h"
-#include "research/life_fits.h"
-#include "research/model_forms.h"
-#include "research/model_noise.h"
-#include "research/model_overhead.h"
-#include "research/model_speed.h"
+#include "tables/intervals.h"
+#include "tables/life_fits.h"
+#include "tables/model_forms.h"
+#include "tables/model_noise.h"
+#include "tables/model_overhead.h"
+#include "tables/model_speed.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotDNN: the published example, the convergence coefficients, and the exact search against brute
  * force. */
-#include "research/model_spotdnn.h"
+#include "tables/model_spotdnn.h"
 
 #include <math.h>
 #include <stdlib.h>

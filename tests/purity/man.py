@@ -36,7 +36,7 @@ FOLDER = {"FOLDER"}
 def named():
     """Variables that the sources name, without their SPOTNIK_."""
     found = set()
-    for folder in ("src", "cli", "common", "packages", "planner", "python/spotnik"):
+    for folder in ("src", "cli", "common", "packages", "python/spotnik"):
         for path in Path(ROOT, folder).rglob("*.[chp]*"):
             if path.suffix in (".c", ".h", ".py"):
                 found |= set(re.findall(r'"SPOTNIK_([A-Z_]+)"', path.read_text(encoding="utf-8")))

@@ -4,7 +4,7 @@
 request for a token, which says for how long; the next question has the token that moto gave; moto's failure on
 spot/instance-action, which it lacks, is no notice.
 
-    second_opinion.py SPOTNIK (by tests/fleet/mocks.sh)"""
+    second_opinion.py SPOTNIK (by tests/mocks.sh)"""
 
 import logging
 import os

@@ -164,7 +164,7 @@ def fourth(f):
     step = f.put("step.json", {**PROFILE, "batches": [256], "samples_per_epoch": 256})  # nobody said how long an epoch is
     assert "9 epochs (each one step of 256 samples)" in f.run(*plan, "--profile", step).stdout
     for name in ("guide/planning.md", "reference/plan-files.md", "reference/traces.md"):
-        assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", name)), name
+        assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", name)), name
 
 
 def regions(f):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "..", "bench")]
+sys.path[:0] = [os.path.join(HERE, "..", "..", "..", "bench")]
 import plan_follow  # noqa: E402
 
 HOUR, GAP_S = 3600, 600

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "..", "bench")]
+sys.path[:0] = [os.path.join(HERE, "..", "..", "..", "bench")]
 import plan_loop  # noqa: E402
 
 S = 10**9

@@ -73,7 +73,7 @@ def ran(folder, name, text):
 
 def samples_of_the_page():
     """The samples as docs/reference/traces.md shows them, by format."""
-    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "reference", "traces.md")
+    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "docs", "reference", "traces.md")
     with open(page) as source:
         found = re.findall(r"^\| (\w+) \| (`[^|]*`) \| ", source.read(), re.M)
     return {name: "\n".join(line.strip("`") for line in cell.split("<br>")) + "\n" for name, cell in found}

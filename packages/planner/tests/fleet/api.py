@@ -16,7 +16,7 @@ import tempfile
 
 import kmock
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../tests"))
 from faults.process import fail
 
 SPOTNIK, MANIFEST, PAGE = (os.path.abspath(path) for path in sys.argv[1:4])

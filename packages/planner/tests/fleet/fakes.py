@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../tests"))
 from faults.process import fail
 
 SPOTNIK = os.path.abspath(sys.argv[1])
