@@ -15,7 +15,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "tests")]
 import acceptance as a  # noqa: E402
 
 PLACES, TICKS, TICK_S = 4, 7 * 144, 600
-AGES = (2, 4, 8, 18, 48)  # ticks, as in weather.c
+AGES = (2, 4, 8, 18, 48)  # ticks, as in availability.c
 
 
 def regimes(p, files):

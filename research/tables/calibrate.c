@@ -27,7 +27,7 @@ struct job {
 
 struct study {
     const struct spotnik_calibrate *call;
-    struct spotnik_weather weather;
+    struct spotnik_availability availability;
     struct spotnik_forecast *forecasts;
     size_t count, capacity;
     struct job jobs[16];
@@ -89,7 +89,7 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
     const struct spotnik_calibrate *call = study->call;
     struct spotnik_profile profile;
     unsigned machines = trace->on_off ? 1 : call->machines;
-    struct spotnik_pool pool = { .kind = SPOTNIK_POOL_SEEN, .weather = &study->weather };
+    struct spotnik_pool pool = { .kind = SPOTNIK_POOL_SEEN, .availability = &study->availability };
     struct spotnik_offer offer = { .instance = "any",
                                    .accelerator = "any",
                                    .accelerators = 1,
@@ -100,8 +100,9 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
     struct spotnik_fleet fleet = { .group_count = 1, .batch = call->machines };
 
     profile_make(call, &profile);
-    pool.outlook = call->unknown ? spotnik_outlook_unknown(&study->weather)
-                                 : spotnik_outlook_after(&study->weather, trace, machines, at_s);
+    pool.outlook = call->unknown
+                       ? spotnik_outlook_unknown(&study->availability)
+                       : spotnik_outlook_after(&study->availability, trace, machines, at_s);
     fleet.groups[0] =
         (struct spotnik_group){ &offer, &profile.devices[0], call->machines, true, false };
     for (size_t i = 0; i < study->job_count; i++) {
@@ -224,7 +225,7 @@ static void table_print(const struct study *study, const struct spotnik_reliabil
         "%zu forecasts from %zu traces, %u machines, in %zu blocks of %.0f h of a %s; regimes of "
         "%s; %s\n\n",
         r->starts, call->trace_count, call->machines, r->blocks, call->block_s / 3600,
-        call->region_count ? "region" : "place", study->weather.name,
+        call->region_count ? "region" : "place", study->availability.name,
         call->unknown ? "nothing known of the place" : "the place seen until the start");
     printf("| chance stated | starts | stated | came true | 95 %% interval | holds "
            "|\n|---|---|---|---|---|---|\n");
@@ -287,8 +288,8 @@ static int json_print(const struct study *study, const struct spotnik_reliabilit
         (json_int_t)r->starts, "judged", (json_int_t)r->judged, "held", (json_int_t)r->held,
         "held_by_trace", (json_int_t)apart->held, "wide", (json_int_t)r->wide, "worst_deviations",
         share_json(r->worst_deviations), "worse_by_chance", share_json(r->worse_by_chance),
-        "regimes", study->weather.name, "stated", r->stated, "came_true", r->came_true, "brier",
-        r->brier, "brier_constant", r->brier_constant, "deciles", list, "forecasts",
+        "regimes", study->availability.name, "stated", r->stated, "came_true", r->came_true,
+        "brier", r->brier, "brier_constant", r->brier_constant, "deciles", list, "forecasts",
         forecasts_json(study)));
 }
 
@@ -338,14 +339,14 @@ static int plot(const struct spotnik_reliability *r, const char *path, struct sp
 
 int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault *fault)
 {
-    struct study study = { .call = call, .weather = spotnik_weather_accelerators };
+    struct study study = { .call = call, .availability = spotnik_availability_accelerators };
     struct spotnik_reliability reliability, apart;
     int rc = 0;
 
     jobs_make(&study);
     if (call->climate_count)
         rc = spotnik_climates_learn(call->climates, call->climate_count, call->regimes,
-                                    &study.weather, fault);
+                                    &study.availability, fault);
     for (size_t i = 0; !rc && i < call->trace_count; i++)
         rc = trace_run(&study, i, fault);
     if (!rc && !study.count)

@@ -206,12 +206,12 @@ static json_t *tally_json(const struct call *call, const struct spotnik_tally *t
 /* Regimes for `plan`, where --regimes asks for them. */
 static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 {
-    struct spotnik_weather weather;
+    struct spotnik_availability availability;
 
     if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes,
-                               &weather, fault))
+                               &availability, fault))
         return -1;
-    spotnik_weather_print(&weather);
+    spotnik_availability_print(&availability);
     return 0;
 }
 

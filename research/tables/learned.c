@@ -15,7 +15,7 @@ static void numbers_print(const double *numbers, size_t count, int digits)
     fputs(" }", stdout);
 }
 
-void spotnik_weather_print(const struct spotnik_weather *w)
+void spotnik_availability_print(const struct spotnik_availability *w)
 {
     printf("    .name = \"%s\",\n    .regimes = %zu,\n    .share = ", w->name, w->regimes);
     numbers_print(w->share, w->regimes, 4);

@@ -24,7 +24,8 @@ static void few_tell(size_t count)
 }
 
 int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
-                           struct spotnik_weather *weather_out, struct spotnik_fault *fault)
+                           struct spotnik_availability *availability_out,
+                           struct spotnik_fault *fault)
 {
     struct spotnik_trace *traces = calloc(count + 1, sizeof(*traces));
     int rc = traces ? 0 : spotnik_fault_set(fault, "out of memory");
@@ -34,7 +35,7 @@ int spotnik_climates_learn(const char *const *paths, size_t count, size_t regime
         rc = spotnik_trace_load_seen(paths[loaded], &traces[loaded], fault);
     few_tell(count);
     if (!rc)
-        rc = spotnik_weather_learn(traces, count, regimes, 1, weather_out, fault);
+        rc = spotnik_availability_learn(traces, count, regimes, 1, availability_out, fault);
     for (size_t i = 0; i < loaded; i++)
         spotnik_trace_free(&traces[i]);
     free(traces);
@@ -73,14 +74,14 @@ static int seen_load(const char *text, const struct spotnik_known *known,
         if (!in_place(offer, type, zone ? zone : ""))
             continue;
         pool->kind = SPOTNIK_POOL_SEEN;
-        pool->weather = known->climate_count      ? &known->weather
-                        : offer->accelerators > 0 ? &spotnik_weather_accelerators
-                                                  : &spotnik_weather_processors;
+        pool->availability = known->climate_count      ? &known->availability
+                             : offer->accelerators > 0 ? &spotnik_availability_accelerators
+                                                       : &spotnik_availability_processors;
         offer->pool = pool;
         set++;
     }
     if (set)
-        pool->outlook = spotnik_outlook_after(pool->weather, &trace, 1, INFINITY);
+        pool->outlook = spotnik_outlook_after(pool->availability, &trace, 1, INFINITY);
     spotnik_trace_free(&trace);
     return set ? 0
                : spotnik_fault_set(fault, "--availability '%s': no %s%s%s in the catalog", text,
@@ -94,8 +95,8 @@ int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *cata
 
     if (known->climate_count) {
         rc = spotnik_climates_learn(known->climates, known->climate_count, SPOTNIK_REGIMES_LEARNED,
-                                    &known->weather, fault);
-        work->weather = &known->weather;
+                                    &known->availability, fault);
+        work->availability = &known->availability;
     }
     for (size_t i = 0; !rc && i < known->seen_count; i++)
         rc = seen_load(known->seen[i], known, catalog, &known->pools[i], fault);

@@ -15,7 +15,7 @@ struct spotnik_known {
     const char *seen[SPOTNIK_SEEN_MAX], *climates[SPOTNIK_SEEN_MAX], *lifetimes;
     size_t seen_count, climate_count;
     struct spotnik_pool pools[SPOTNIK_SEEN_MAX];
-    struct spotnik_weather weather;
+    struct spotnik_availability availability;
     struct spotnik_survival lives;
 };
 
@@ -26,6 +26,7 @@ void spotnik_known_free(struct spotnik_known *known);
 
 /* Learns from files of traces. */
 int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
-                           struct spotnik_weather *weather_out, struct spotnik_fault *fault);
+                           struct spotnik_availability *availability_out,
+                           struct spotnik_fault *fault);
 
 #endif

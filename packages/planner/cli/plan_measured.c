@@ -234,8 +234,8 @@ void spotnik_measured_teach_place(const struct spotnik_job_measured *m,
     else {
         pool->low_per_h = pool->high_per_h = rate_after(0, m->losses, machine_h);
         bool own = pool->kind == SPOTNIK_POOL_UNKNOWN;
-        if (own && m->uptime_s >= SPOTNIK_WEATHER_TICK_S)
-            pool->outlook = spotnik_outlook_after(pool->weather, &m->spot, 1, INFINITY);
+        if (own && m->uptime_s >= SPOTNIK_AVAILABILITY_TICK_S)
+            pool->outlook = spotnik_outlook_after(pool->availability, &m->spot, 1, INFINITY);
         pool->kind = SPOTNIK_POOL_SEEN;
         if (own && wanted && !running) { /* they are asked for, and do not come */
             pool->outlook.up_known = true;

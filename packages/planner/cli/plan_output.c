@@ -188,8 +188,8 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
                 "  nothing was seen of spot capacity for %s%s%s: it is drawn from %s;\n"
                 "  give --availability %s%s%s=TRACE (docs/reference/traces.md) for a chance of "
                 "your own\n",
-                offer->instance, *place ? " in " : "", place, pool.weather->name, offer->instance,
-                *place ? "@" : "", place);
+                offer->instance, *place ? " in " : "", place, pool.availability->name,
+                offer->instance, *place ? "@" : "", place);
     if (chance_range(x, c, &low, &high))
         fprintf(out,
                 "  the past of this place, and regimes of many places: of ten places with such a "
@@ -241,7 +241,7 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
         break;
     case SPOTNIK_POOL_SEEN:
         fprintf(out, ", capacity as seen so far (now %s), going on as in %s",
-                pool.outlook.up ? "there" : "none", pool.weather->name);
+                pool.outlook.up ? "there" : "none", pool.availability->name);
         break;
     case SPOTNIK_POOL_RATE:
         fprintf(out, ", %.5f losses per machine and hour, back when there is capacity",
@@ -254,7 +254,7 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
                 pool.low_per_h, pool.high_per_h, 100 * pool.doubt);
         break;
     case SPOTNIK_POOL_UNKNOWN:
-        fprintf(out, ", capacity unknown: any place of %s", pool.weather->name);
+        fprintf(out, ", capacity unknown: any place of %s", pool.availability->name);
     }
     if (pool.lives)
         fputs(", single machines live as in --lifetimes", out);

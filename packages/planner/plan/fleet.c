@@ -111,16 +111,16 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
                                  .cap_s = work->cap_s,
                                  .doubt = offer->losses_doubt };
 
-    pool.weather = work->weather             ? work->weather
-                   : offer->accelerators > 0 ? &spotnik_weather_accelerators
-                                             : &spotnik_weather_processors;
-    pool.outlook = spotnik_outlook_unknown(pool.weather);
+    pool.availability = work->availability        ? work->availability
+                        : offer->accelerators > 0 ? &spotnik_availability_accelerators
+                                                  : &spotnik_availability_processors;
+    pool.outlook = spotnik_outlook_unknown(pool.availability);
     if (work->churn) {
         pool.kind = SPOTNIK_POOL_REPLAY;
         pool.trace = work->churn;
     } else if (offer->pool) {
         pool.kind = offer->pool->kind;
-        pool.weather = offer->pool->weather;
+        pool.availability = offer->pool->availability;
         pool.outlook = offer->pool->outlook;
         pool.trace = offer->pool->trace;
         pool.low_per_h = offer->pool->low_per_h;

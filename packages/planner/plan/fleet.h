@@ -57,7 +57,7 @@ struct spotnik_work {
     const struct spotnik_trace
         *churn; /* replayed for all spot machines, whatever else is known; NULL: draw */
     /* for pools of which nothing is known; NULL: the built-in one */
-    const struct spotnik_weather *weather;
+    const struct spotnik_availability *availability;
     const struct spotnik_survival *lives; /* lifetimes of spot machines; NULL: unknown */
     /* NULL: every run ends with the fleet of its beginning */
     const struct spotnik_rescue *rescue;

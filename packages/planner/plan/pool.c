@@ -24,7 +24,7 @@ static void sky_read(struct spotnik_sky *sky)
 }
 
 /* Rates of a band are as likely in every decade; a band may also be wrong altogether. */
-static bool sky_is_weather(struct spotnik_sky *sky, struct spotnik_prng *prng)
+static bool capacity_is_modelled(struct spotnik_sky *sky, struct spotnik_prng *prng)
 {
     const struct spotnik_pool *pool = sky->pool;
 
@@ -52,8 +52,8 @@ void spotnik_sky_start(struct spotnik_sky *sky, const struct spotnik_pool *pool,
                                                : spotnik_draw_uniform(prng) * trace->length_s;
         sky->changes_s = 0;
         sky_read(sky);
-    } else if (sky_is_weather(sky, prng)) {
-        spotnik_path_start(&sky->path, pool->weather, &pool->outlook, prng);
+    } else if (capacity_is_modelled(sky, prng)) {
+        spotnik_path_start(&sky->path, pool->availability, &pool->outlook, prng);
         sky->machines = sky->path.up ? UINT_MAX : 0;
         sky->changes_s = spotnik_path_next_s(&sky->path, prng);
     }
@@ -98,11 +98,11 @@ double spotnik_sky_life_s(const struct spotnik_sky *sky, struct spotnik_prng *pr
 
 double spotnik_sky_wait_s(const struct spotnik_sky *sky, struct spotnik_prng *prng)
 {
-    struct spotnik_outlook outlook = spotnik_outlook_unknown(sky->pool->weather);
+    struct spotnik_outlook outlook = spotnik_outlook_unknown(sky->pool->availability);
     struct spotnik_path path;
 
     outlook.up_known = true;
     outlook.up = false;
-    spotnik_path_start(&path, sky->pool->weather, &outlook, prng);
+    spotnik_path_start(&path, sky->pool->availability, &outlook, prng);
     return spotnik_path_next_s(&path, prng);
 }

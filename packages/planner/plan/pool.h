@@ -7,7 +7,7 @@
 #define SPOTNIK_PLAN_POOL_H
 
 #include "common/model_lifetime.h"
-#include "plan/weather.h"
+#include "plan/availability.h"
 
 enum spotnik_pool_kind {
     SPOTNIK_POOL_UNKNOWN,
@@ -19,8 +19,8 @@ enum spotnik_pool_kind {
 
 struct spotnik_pool {
     enum spotnik_pool_kind kind;
-    const struct spotnik_weather
-        *weather; /* regimes of all kinds but REPLAY; when capacity returns for RATE and BAND */
+    const struct spotnik_availability *
+        availability; /* regimes of all kinds but REPLAY; when capacity returns for RATE and BAND */
     struct spotnik_outlook outlook;
     /* losses per machine: of RATE both the same; of BAND a range; of SEEN what single ones were
      * lost while others stayed */

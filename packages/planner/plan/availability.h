@@ -7,8 +7,8 @@
  *
  * Regimes are learned from traces by expectation-maximisation. Those built in are statistics of
  * public traces. */
-#ifndef SPOTNIK_PLAN_WEATHER_H
-#define SPOTNIK_PLAN_WEATHER_H
+#ifndef SPOTNIK_PLAN_AVAILABILITY_H
+#define SPOTNIK_PLAN_AVAILABILITY_H
 
 #include "common/fault.h"
 #include "common/trace.h"
@@ -18,16 +18,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SPOTNIK_WEATHER_TICK_S 600.0
+#define SPOTNIK_AVAILABILITY_TICK_S 600.0
 #define SPOTNIK_REGIMES_MAX 12
 #define SPOTNIK_AGES 6
 #define SPOTNIK_HOURS 8 /* parts of a day */
 #define SPOTNIK_TICKS_A_DAY 144u
 
 /* Ages (in ticks) from which the next bucket counts; the last bucket has no end. */
-extern const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1];
+extern const unsigned spotnik_availability_ages[SPOTNIK_AGES - 1];
 
-struct spotnik_weather {
+struct spotnik_availability {
     char name[96];
     size_t regimes;
     double share[SPOTNIK_REGIMES_MAX]; /* of all time that was seen */
@@ -38,7 +38,8 @@ struct spotnik_weather {
 };
 
 /* For accelerators, and for machines without. */
-extern const struct spotnik_weather spotnik_weather_accelerators, spotnik_weather_processors;
+extern const struct spotnik_availability spotnik_availability_accelerators,
+    spotnik_availability_processors;
 
 /* What is known of a place at one moment. */
 struct spotnik_outlook {
@@ -52,10 +53,10 @@ struct spotnik_outlook {
 };
 
 /* Nothing is known of the place. */
-struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *weather);
+struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_availability *availability);
 /* Capacity for at least `machines` was seen as `trace` has it, from its beginning until
  * `until_s`. */
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
+struct spotnik_outlook spotnik_outlook_after(const struct spotnik_availability *availability,
                                              const struct spotnik_trace *trace, unsigned machines,
                                              double until_s);
 
@@ -66,7 +67,7 @@ void spotnik_outlook_range(double chance, double ahead_s, double *low_out, doubl
 
 /* One future of a place. */
 struct spotnik_path {
-    const struct spotnik_weather *weather;
+    const struct spotnik_availability *availability;
     size_t regime;
     bool up;
     unsigned age_ticks, tick_of_day;
@@ -74,20 +75,20 @@ struct spotnik_path {
 };
 
 /* `outlook` stays while the path is used. */
-void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather *weather,
+void spotnik_path_start(struct spotnik_path *path, const struct spotnik_availability *availability,
                         const struct spotnik_outlook *outlook, struct spotnik_prng *prng);
 /* Goes on to the next change of `up`, and returns how long that takes (infinite: it never
  * comes). */
 double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng);
 
 /* Learns `regimes` regimes; the same traces and seed give the same model. */
-int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
-                          unsigned seed, struct spotnik_weather *weather_out,
-                          struct spotnik_fault *fault);
+int spotnik_availability_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
+                               unsigned seed, struct spotnik_availability *availability_out,
+                               struct spotnik_fault *fault);
 
 /* A trace as one byte a tick: 1 with capacity for `machines`. The caller frees it. */
-unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines,
-                                     double until_s, size_t *count_out);
-size_t spotnik_weather_bucket(unsigned age_ticks);
+unsigned char *spotnik_availability_ticks(const struct spotnik_trace *trace, unsigned machines,
+                                          double until_s, size_t *count_out);
+size_t spotnik_availability_bucket(unsigned age_ticks);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a place, and futures drawn from that. Learning is in weather_learn.c. */
-#include "plan/weather.h"
+/* What is known of a place, and futures drawn from that. Learning is in availability_learn.c. */
+#include "plan/availability.h"
 #include "plan/draw.h"
 
 #include <math.h>
@@ -16,37 +16,37 @@
 #define NINE_OF_TEN 1.645
 #define SWITCHES_MAX 100000 /* changes of regime in one stretch without a change of capacity */
 
-const unsigned spotnik_weather_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
+const unsigned spotnik_availability_ages[SPOTNIK_AGES - 1] = { 2, 4, 8, 18, 48 };
 
-size_t spotnik_weather_bucket(unsigned age_ticks)
+size_t spotnik_availability_bucket(unsigned age_ticks)
 {
     size_t bucket = 0;
 
-    while (bucket < SPOTNIK_AGES - 1 && age_ticks >= spotnik_weather_ages[bucket])
+    while (bucket < SPOTNIK_AGES - 1 && age_ticks >= spotnik_availability_ages[bucket])
         bucket++;
     return bucket;
 }
 
-unsigned char *spotnik_weather_ticks(const struct spotnik_trace *trace, unsigned machines,
-                                     double until_s, size_t *count_out)
+unsigned char *spotnik_availability_ticks(const struct spotnik_trace *trace, unsigned machines,
+                                          double until_s, size_t *count_out)
 {
-    size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_WEATHER_TICK_S)
+    size_t count = (size_t)(fmin(until_s, trace->length_s - 1e-3) / SPOTNIK_AVAILABILITY_TICK_S)
                    + 1; /* the last instant too */
     unsigned char *ticks = malloc(count + 1);
     double stays_s;
 
     for (size_t i = 0; ticks && i < count; i++)
         ticks[i] =
-            spotnik_trace_at(trace, (double)i * SPOTNIK_WEATHER_TICK_S, &stays_s) >= machines;
+            spotnik_trace_at(trace, (double)i * SPOTNIK_AVAILABILITY_TICK_S, &stays_s) >= machines;
     *count_out = ticks ? count : 0;
     return ticks;
 }
 
-struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_weather *weather)
+struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_availability *availability)
 {
     struct spotnik_outlook outlook = { .up_known = false };
 
-    memcpy(outlook.belief, weather->share, sizeof(outlook.belief));
+    memcpy(outlook.belief, availability->share, sizeof(outlook.belief));
     for (size_t i = 0; i < SPOTNIK_HOURS; i++)
         outlook.hours[0][i] = outlook.hours[1][i] = 1;
     return outlook;
@@ -67,48 +67,48 @@ struct day {
     double seen[2][SPOTNIK_HOURS], expected[2][SPOTNIK_HOURS];
 };
 
-static void day_count(struct day *day, const struct spotnik_weather *weather, const double *belief,
-                      unsigned tick, bool up, unsigned age, bool ended)
+static void day_count(struct day *day, const struct spotnik_availability *availability,
+                      const double *belief, unsigned tick, bool up, unsigned age, bool ended)
 {
-    size_t hours = hours_of(tick), bucket = spotnik_weather_bucket(age);
+    size_t hours = hours_of(tick), bucket = spotnik_availability_bucket(age);
 
     day->seen[up][hours] += ended;
-    for (size_t r = 0; r < weather->regimes; r++)
-        day->expected[up][hours] += belief[r] * weather->end[r][up][bucket];
+    for (size_t r = 0; r < availability->regimes; r++)
+        day->expected[up][hours] += belief[r] * availability->end[r][up][bucket];
 }
 
 /* One tick of the filter: what happened at its end, then where the regime may have gone. Ends are
  * `factor` times as likely in this part of the day. */
-static void follow(const struct spotnik_weather *weather, double *belief, bool up, unsigned age,
-                   bool ended, double factor)
+static void follow(const struct spotnik_availability *availability, double *belief, bool up,
+                   unsigned age, bool ended, double factor)
 {
     double next[SPOTNIK_REGIMES_MAX] = { 0 }, total = 0;
-    size_t bucket = spotnik_weather_bucket(age);
+    size_t bucket = spotnik_availability_bucket(age);
 
-    for (size_t r = 0; r < weather->regimes; r++) {
-        double end = by_hours(weather->end[r][up][bucket], factor),
+    for (size_t r = 0; r < availability->regimes; r++) {
+        double end = by_hours(availability->end[r][up][bucket], factor),
                weight = belief[r] * (ended ? end : 1 - end);
-        for (size_t to = 0; to < weather->regimes; to++)
-            next[to] += weight * weather->go[r][to];
+        for (size_t to = 0; to < availability->regimes; to++)
+            next[to] += weight * availability->go[r][to];
         total += weight;
     }
-    for (size_t r = 0; r < weather->regimes; r++)
-        belief[r] = total > 0 ? next[r] / total : weather->share[r];
+    for (size_t r = 0; r < availability->regimes; r++)
+        belief[r] = total > 0 ? next[r] / total : availability->share[r];
 }
 
 /* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without
  * them. */
-static void follow_all(const struct spotnik_weather *weather, const unsigned char *ticks,
+static void follow_all(const struct spotnik_availability *availability, const unsigned char *ticks,
                        size_t count, struct spotnik_outlook *outlook, struct day *day)
 {
     unsigned age = 0;
 
-    memcpy(outlook->belief, weather->share, sizeof(outlook->belief));
+    memcpy(outlook->belief, availability->share, sizeof(outlook->belief));
     for (size_t i = 0; i + 1 < count; i++) {
         bool up = ticks[i], ended = ticks[i + 1] != ticks[i];
         unsigned tick = (unsigned)(i % SPOTNIK_TICKS_A_DAY);
-        day_count(day, weather, outlook->belief, tick, up, age, ended);
-        follow(weather, outlook->belief, up, age, ended, outlook->hours[up][hours_of(tick)]);
+        day_count(day, availability, outlook->belief, tick, up, age, ended);
+        follow(availability, outlook->belief, up, age, ended, outlook->hours[up][hours_of(tick)]);
         age = ended ? 0 : age + 1;
     }
     outlook->up_known = true;
@@ -117,17 +117,17 @@ static void follow_all(const struct spotnik_weather *weather, const unsigned cha
     outlook->tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
 }
 
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_weather *weather,
+struct spotnik_outlook spotnik_outlook_after(const struct spotnik_availability *availability,
                                              const struct spotnik_trace *trace, unsigned machines,
                                              double until_s)
 {
-    struct spotnik_outlook outlook = spotnik_outlook_unknown(weather);
+    struct spotnik_outlook outlook = spotnik_outlook_unknown(availability);
     size_t count;
-    unsigned char *ticks = spotnik_weather_ticks(trace, machines, until_s, &count);
+    unsigned char *ticks = spotnik_availability_ticks(trace, machines, until_s, &count);
 
     for (unsigned round = 0; count && round < HOURS_ROUNDS; round++) {
         struct day day = { 0 };
-        follow_all(weather, ticks, count, &outlook, &day);
+        follow_all(availability, ticks, count, &outlook, &day);
         for (size_t up = 0; up < 2; up++)
             for (size_t i = 0; i < SPOTNIK_HOURS; i++)
                 outlook.hours[up][i] =
@@ -146,13 +146,13 @@ void spotnik_outlook_range(double chance, double ahead_s, double *low_out, doubl
     *high_out = chance < 1 ? odds / (odds + exp(-apart)) : 1;
 }
 
-void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather *weather,
+void spotnik_path_start(struct spotnik_path *path, const struct spotnik_availability *availability,
                         const struct spotnik_outlook *outlook, struct spotnik_prng *prng)
 {
-    path->weather = weather;
-    path->regime = spotnik_draw_index(prng, outlook->belief, weather->regimes);
-    path->up =
-        outlook->up_known ? outlook->up : spotnik_draw_uniform(prng) < weather->up[path->regime];
+    path->availability = availability;
+    path->regime = spotnik_draw_index(prng, outlook->belief, availability->regimes);
+    path->up = outlook->up_known ? outlook->up
+                                 : spotnik_draw_uniform(prng) < availability->up[path->regime];
     path->age_ticks = outlook->age_ticks;
     path->tick_of_day = outlook->tick_of_day;
     path->outlook = outlook;
@@ -160,15 +160,16 @@ void spotnik_path_start(struct spotnik_path *path, const struct spotnik_weather 
 
 double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
 {
-    const struct spotnik_weather *weather = path->weather;
+    const struct spotnik_availability *availability = path->availability;
     double ticks = 0;
 
     for (unsigned i = 0; i < SWITCHES_MAX; i++) {
-        size_t bucket = spotnik_weather_bucket(path->age_ticks),
+        size_t bucket = spotnik_availability_bucket(path->age_ticks),
                hours = hours_of(path->tick_of_day);
-        double room =
-            bucket < SPOTNIK_AGES - 1 ? spotnik_weather_ages[bucket] - path->age_ticks : INFINITY;
-        double chance = weather->end[path->regime][path->up][bucket],
+        double room = bucket < SPOTNIK_AGES - 1
+                          ? spotnik_availability_ages[bucket] - path->age_ticks
+                          : INFINITY;
+        double chance = availability->end[path->regime][path->up][bucket],
                factor = path->outlook->hours[path->up][hours];
         if (factor != 1) {
             chance = by_hours(chance, factor);
@@ -176,7 +177,7 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
                                        - path->tick_of_day));
         }
         double end = spotnik_draw_trials(prng, chance);
-        double go = spotnik_draw_trials(prng, 1 - weather->go[path->regime][path->regime]);
+        double go = spotnik_draw_trials(prng, 1 - availability->go[path->regime][path->regime]);
         double pass = fmin(fmin(end, go), room);
         if (isinf(pass))
             return INFINITY;
@@ -185,14 +186,14 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
         path->tick_of_day = (path->tick_of_day + (unsigned)fmin(pass, 1e6)) % SPOTNIK_TICKS_A_DAY;
         if (go <= pass) {
             double others[SPOTNIK_REGIMES_MAX];
-            memcpy(others, weather->go[path->regime], sizeof(others));
+            memcpy(others, availability->go[path->regime], sizeof(others));
             others[path->regime] = 0;
-            path->regime = spotnik_draw_index(prng, others, weather->regimes);
+            path->regime = spotnik_draw_index(prng, others, availability->regimes);
         }
         if (end <= pass) {
             path->up = !path->up;
             path->age_ticks = 0;
-            return ticks * SPOTNIK_WEATHER_TICK_S;
+            return ticks * SPOTNIK_AVAILABILITY_TICK_S;
         }
     }
     return INFINITY;

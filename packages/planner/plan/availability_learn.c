@@ -3,7 +3,7 @@
  * hidden: the forward and backward passes give each tick's share in every regime. Hazards are ends
  * / ticks at risk by those shares; two pseudo-ticks draw them towards the mean of their regime. The
  * best of a few random beginnings is kept. */
-#include "plan/weather.h"
+#include "plan/availability.h"
 #include "plan/draw.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ struct counts {
     double log_likelihood;
 };
 
-static double seen(const struct spotnik_weather *w, const struct sequence *s, size_t tick,
+static double seen(const struct spotnik_availability *w, const struct sequence *s, size_t tick,
                    size_t regime)
 {
     double end = w->end[regime][s->up[tick]][s->bucket[tick]];
@@ -38,7 +38,7 @@ static double seen(const struct spotnik_weather *w, const struct sequence *s, si
     return s->up[tick + 1] != s->up[tick] ? end : 1 - end;
 }
 
-static void forward(const struct spotnik_weather *w, struct sequence *s, struct counts *counts)
+static void forward(const struct spotnik_availability *w, struct sequence *s, struct counts *counts)
 {
     size_t n = w->regimes;
 
@@ -73,7 +73,7 @@ static void count_tick(const struct sequence *s, size_t t, const double *share, 
     }
 }
 
-static void backward(const struct spotnik_weather *w, const struct sequence *s,
+static void backward(const struct spotnik_availability *w, const struct sequence *s,
                      struct counts *counts)
 {
     double behind[SPOTNIK_REGIMES_MAX], share[SPOTNIK_REGIMES_MAX], weighed[SPOTNIK_REGIMES_MAX];
@@ -101,7 +101,7 @@ static void backward(const struct spotnik_weather *w, const struct sequence *s,
     }
 }
 
-static void improve(struct spotnik_weather *w, const struct counts *c)
+static void improve(struct spotnik_availability *w, const struct counts *c)
 {
     double all = 0;
 
@@ -130,9 +130,9 @@ static void improve(struct spotnik_weather *w, const struct counts *c)
     }
 }
 
-static void begin(struct spotnik_weather *w, size_t regimes, struct spotnik_prng *prng)
+static void begin(struct spotnik_availability *w, size_t regimes, struct spotnik_prng *prng)
 {
-    *w = (struct spotnik_weather){ .regimes = regimes };
+    *w = (struct spotnik_availability){ .regimes = regimes };
     for (size_t r = 0; r < regimes; r++) {
         w->share[r] = 1.0 / (double)regimes;
         for (size_t q = 0; q < regimes; q++)
@@ -144,7 +144,7 @@ static void begin(struct spotnik_weather *w, size_t regimes, struct spotnik_prng
     }
 }
 
-static double learn_once(struct spotnik_weather *w, struct sequence *sequences, size_t count)
+static double learn_once(struct spotnik_availability *w, struct sequence *sequences, size_t count)
 {
     struct counts counts = { .log_likelihood = 0 };
 
@@ -163,7 +163,7 @@ static int sequence_make(const struct spotnik_trace *trace, size_t regimes, stru
 {
     unsigned age = 0;
 
-    s->up = spotnik_weather_ticks(trace, 1, INFINITY, &s->count);
+    s->up = spotnik_availability_ticks(trace, 1, INFINITY, &s->count);
     s->bucket = malloc(s->count + 1);
     s->forward = malloc((s->count + 1) * regimes * sizeof(double));
     s->scale = malloc((s->count + 1) * sizeof(double));
@@ -171,7 +171,7 @@ static int sequence_make(const struct spotnik_trace *trace, size_t regimes, stru
         return -1;
     for (size_t i = 0; i < s->count; i++) {
         age = i && s->up[i] == s->up[i - 1] ? age + 1 : 0;
-        s->bucket[i] = (unsigned char)spotnik_weather_bucket(age);
+        s->bucket[i] = (unsigned char)spotnik_availability_bucket(age);
     }
     return 0;
 }
@@ -187,13 +187,13 @@ static void sequences_free(struct sequence *sequences, size_t count)
     free(sequences);
 }
 
-int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
-                          unsigned seed, struct spotnik_weather *weather_out,
-                          struct spotnik_fault *fault)
+int spotnik_availability_learn(const struct spotnik_trace *traces, size_t count, size_t regimes,
+                               unsigned seed, struct spotnik_availability *availability_out,
+                               struct spotnik_fault *fault)
 {
     struct sequence *sequences = calloc(count + 1, sizeof(*sequences));
     double best = -INFINITY, ticks = 0;
-    struct spotnik_weather weather;
+    struct spotnik_availability availability;
     struct spotnik_prng prng;
     int rc = sequences ? 0 : -1;
 
@@ -205,21 +205,21 @@ int spotnik_weather_learn(const struct spotnik_trace *traces, size_t count, size
         sequences_free(sequences, count);
         return spotnik_fault_set(
             fault, "%.1f h of traces are too little to learn from; a day is the least",
-            ticks * SPOTNIK_WEATHER_TICK_S / 3600);
+            ticks * SPOTNIK_AVAILABILITY_TICK_S / 3600);
     }
     spotnik_prng_seed(&prng, seed);
     for (unsigned i = 0; !rc && i < BEGINNINGS; i++) {
-        begin(&weather, regimes, &prng);
-        double likely = learn_once(&weather, sequences, count);
+        begin(&availability, regimes, &prng);
+        double likely = learn_once(&availability, sequences, count);
         if (likely > best) {
             best = likely;
-            *weather_out = weather;
+            *availability_out = availability;
         }
     }
     sequences_free(sequences, count);
     if (rc)
         return spotnik_fault_set(fault, "out of memory for the traces");
-    snprintf(weather_out->name, sizeof(weather_out->name), "%zu traces, %.0f h", count,
-             ticks * SPOTNIK_WEATHER_TICK_S / 3600);
+    snprintf(availability_out->name, sizeof(availability_out->name), "%zu traces, %.0f h", count,
+             ticks * SPOTNIK_AVAILABILITY_TICK_S / 3600);
     return 0;
 }

@@ -3,9 +3,9 @@
  * SkyPilot project. With accelerators: V100 and K80 (one and eight of them) on AWS in October 2022,
  * February and April 2023. Without: 64 vCPUs on AWS and 88 on GCP in April 2023. Printed by
  * `spotnik backtest --learn --regimes 8 TRACE...` (4 for those without). */
-#include "plan/weather.h"
+#include "plan/availability.h"
 
-const struct spotnik_weather spotnik_weather_accelerators = {
+const struct spotnik_availability spotnik_availability_accelerators = {
     .name = "21 traces of GPU machines of 2022 and 2023 (15731 h)",
     .regimes = 8,
     .share = { 0.0159, 0.2679, 0.0604, 0.1725, 0.1830, 0.1309, 0.0281, 0.1412 },
@@ -40,7 +40,7 @@ const struct spotnik_weather spotnik_weather_accelerators = {
     },
 };
 
-const struct spotnik_weather spotnik_weather_processors = {
+const struct spotnik_availability spotnik_availability_processors = {
     .name = "7 traces of machines without GPU of 2023 (639 h)",
     .regimes = 4,
     .share = { 0.7366, 0.1471, 0.0578, 0.0585 },

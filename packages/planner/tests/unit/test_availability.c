@@ -13,7 +13,7 @@
 
 /* Two regimes that last about four days: good ones with 9 hours up and half an hour down, bad ones
  * the other way round. */
-static const struct spotnik_weather two = {
+static const struct spotnik_availability two = {
     .regimes = 2,
     .share = { 0.5, 0.5 },
     .up = { 0.95, 0.05 },
@@ -47,7 +47,7 @@ static struct spotnik_trace drawn(uint64_t seed, double hours)
 
 TEST(paths_last_as_hazards_say)
 {
-    struct spotnik_weather one = two;
+    struct spotnik_availability one = two;
     struct spotnik_outlook outlook;
     struct spotnik_path path;
     struct spotnik_prng prng;
@@ -93,12 +93,12 @@ TEST(the_filter_knows_the_regime)
 TEST(regimes_are_found_again)
 {
     struct spotnik_trace traces[4];
-    struct spotnik_weather learned;
+    struct spotnik_availability learned;
     size_t good;
 
     for (size_t i = 0; i < 4; i++)
         traces[i] = drawn(i + 1, 24 * 60);
-    assert_int_equal(spotnik_weather_learn(traces, 4, 2, 1, &learned, NULL), 0);
+    assert_int_equal(spotnik_availability_learn(traces, 4, 2, 1, &learned, NULL), 0);
     good = learned.up[0] > learned.up[1] ? 0 : 1;
     assert_true(fabs(learned.up[good] - 0.95) < 0.03 && fabs(learned.up[!good] - 0.05) < 0.03);
     assert_true(fabs(learned.end[good][0][0] - 0.33) < 0.06);
@@ -129,12 +129,12 @@ TEST(a_day_has_hours)
 TEST(pools_by_what_is_known)
 {
     struct spotnik_pool pool = {
-        .kind = SPOTNIK_POOL_RATE, .weather = &two, .low_per_h = 0.5, .high_per_h = 0.5
+        .kind = SPOTNIK_POOL_RATE, .availability = &two, .low_per_h = 0.5, .high_per_h = 0.5
     };
     struct spotnik_sky sky;
     struct spotnik_prng prng;
     double mean_h = 0;
-    unsigned weather = 0;
+    unsigned modelled = 0;
 
     spotnik_prng_seed(&prng, 1);
     spotnik_sky_start(&sky, &pool, NAN, &prng);
@@ -149,10 +149,10 @@ TEST(pools_by_what_is_known)
     pool.outlook = spotnik_outlook_unknown(&two);
     for (unsigned i = 0; i < 4000; i++) {
         spotnik_sky_start(&sky, &pool, NAN, &prng);
-        weather += isfinite(sky.changes_s);
+        modelled += isfinite(sky.changes_s);
         assert_true(isfinite(sky.changes_s) || (sky.losses_per_h >= 0.5 && sky.losses_per_h <= 50));
     }
-    assert_true(fabs(weather / 4000.0 - 0.3) < 0.03);
+    assert_true(fabs(modelled / 4000.0 - 0.3) < 0.03);
     /* a cap ends everybody */
     pool.cap_s = 60;
     assert_true(spotnik_sky_life_s(&sky, &prng) <= 60);
