@@ -100,9 +100,8 @@ static int start_run(struct study *study, const struct spotnik_trace *trace, dou
     struct spotnik_fleet fleet = { .group_count = 1, .batch = call->machines };
 
     profile_make(call, &profile);
-    pool.outlook = call->unknown
-                       ? spotnik_outlook_unknown(&study->availability)
-                       : spotnik_outlook_after(&study->availability, trace, machines, at_s);
+    pool.belief = call->unknown ? spotnik_belief_unknown(&study->availability)
+                                : spotnik_belief_after(&study->availability, trace, machines, at_s);
     fleet.groups[0] =
         (struct spotnik_group){ &offer, &profile.devices[0], call->machines, true, false };
     for (size_t i = 0; i < study->job_count; i++) {

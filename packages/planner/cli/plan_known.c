@@ -81,7 +81,7 @@ static int seen_load(const char *text, const struct spotnik_known *known,
         set++;
     }
     if (set)
-        pool->outlook = spotnik_outlook_after(pool->availability, &trace, 1, INFINITY);
+        pool->belief = spotnik_belief_after(pool->availability, &trace, 1, INFINITY);
     spotnik_trace_free(&trace);
     return set ? 0
                : spotnik_fault_set(fault, "--availability '%s': no %s%s%s in the catalog", text,

@@ -235,17 +235,17 @@ void spotnik_measured_teach_place(const struct spotnik_job_measured *m,
         pool->low_per_h = pool->high_per_h = rate_after(0, m->losses, machine_h);
         bool own = pool->kind == SPOTNIK_POOL_UNKNOWN;
         if (own && m->uptime_s >= SPOTNIK_AVAILABILITY_TICK_S)
-            pool->outlook = spotnik_outlook_after(pool->availability, &m->spot, 1, INFINITY);
+            pool->belief = spotnik_belief_after(pool->availability, &m->spot, 1, INFINITY);
         pool->kind = SPOTNIK_POOL_SEEN;
         if (own && wanted && !running) { /* they are asked for, and do not come */
-            pool->outlook.up_known = true;
-            pool->outlook.up = false;
-            pool->outlook.age_ticks = 0;
+            pool->belief.up_known = true;
+            pool->belief.up = false;
+            pool->belief.age_ticks = 0;
         }
         /* what runs shows that there is capacity, whatever a trace ends with */
-        if (running && !(pool->outlook.up_known && pool->outlook.up)) {
-            pool->outlook.up_known = pool->outlook.up = true;
-            pool->outlook.age_ticks = 0;
+        if (running && !(pool->belief.up_known && pool->belief.up)) {
+            pool->belief.up_known = pool->belief.up = true;
+            pool->belief.age_ticks = 0;
         }
     }
     offer->pool = pool;

@@ -155,8 +155,8 @@ static bool chance_range(const struct spotnik_plan_context *x, const struct spot
         spotnik_group_pool(&c->fleet.groups[i], &x->wish->work, &pool);
         if (!c->fleet.groups[i].spot || pool.kind != SPOTNIK_POOL_SEEN)
             continue;
-        spotnik_outlook_range(fmax(unsure, fmin(1 - unsure, c->outcome.both)), x->wish->deadline_s,
-                              low_out, high_out);
+        spotnik_belief_range(fmax(unsure, fmin(1 - unsure, c->outcome.both)), x->wish->deadline_s,
+                             low_out, high_out);
         return true;
     }
     return false;
@@ -241,7 +241,7 @@ static void explain_pool(const struct spotnik_plan_context *x, const struct spot
         break;
     case SPOTNIK_POOL_SEEN:
         fprintf(out, ", capacity as seen so far (now %s), going on as in %s",
-                pool.outlook.up ? "there" : "none", pool.availability->name);
+                pool.belief.up ? "there" : "none", pool.availability->name);
         break;
     case SPOTNIK_POOL_RATE:
         fprintf(out, ", %.5f losses per machine and hour, back when there is capacity",

@@ -42,14 +42,14 @@ unsigned char *spotnik_availability_ticks(const struct spotnik_trace *trace, uns
     return ticks;
 }
 
-struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_availability *availability)
+struct spotnik_belief spotnik_belief_unknown(const struct spotnik_availability *availability)
 {
-    struct spotnik_outlook outlook = { .up_known = false };
+    struct spotnik_belief belief = { .up_known = false };
 
-    memcpy(outlook.belief, availability->share, sizeof(outlook.belief));
+    memcpy(belief.chance, availability->share, sizeof(belief.chance));
     for (size_t i = 0; i < SPOTNIK_HOURS; i++)
-        outlook.hours[0][i] = outlook.hours[1][i] = 1;
-    return outlook;
+        belief.hours[0][i] = belief.hours[1][i] = 1;
+    return belief;
 }
 
 static size_t hours_of(unsigned tick_of_day)
@@ -96,48 +96,48 @@ static void follow(const struct spotnik_availability *availability, double *beli
         belief[r] = total > 0 ? next[r] / total : availability->share[r];
 }
 
-/* Follows the ticks with the hours of `outlook`, and counts what its regimes expected without
+/* Follows the ticks with the hours of `belief`, and counts what its regimes expected without
  * them. */
 static void follow_all(const struct spotnik_availability *availability, const unsigned char *ticks,
-                       size_t count, struct spotnik_outlook *outlook, struct day *day)
+                       size_t count, struct spotnik_belief *belief, struct day *day)
 {
     unsigned age = 0;
 
-    memcpy(outlook->belief, availability->share, sizeof(outlook->belief));
+    memcpy(belief->chance, availability->share, sizeof(belief->chance));
     for (size_t i = 0; i + 1 < count; i++) {
         bool up = ticks[i], ended = ticks[i + 1] != ticks[i];
         unsigned tick = (unsigned)(i % SPOTNIK_TICKS_A_DAY);
-        day_count(day, availability, outlook->belief, tick, up, age, ended);
-        follow(availability, outlook->belief, up, age, ended, outlook->hours[up][hours_of(tick)]);
+        day_count(day, availability, belief->chance, tick, up, age, ended);
+        follow(availability, belief->chance, up, age, ended, belief->hours[up][hours_of(tick)]);
         age = ended ? 0 : age + 1;
     }
-    outlook->up_known = true;
-    outlook->up = ticks[count - 1];
-    outlook->age_ticks = age;
-    outlook->tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
+    belief->up_known = true;
+    belief->up = ticks[count - 1];
+    belief->age_ticks = age;
+    belief->tick_of_day = (unsigned)((count - 1) % SPOTNIK_TICKS_A_DAY);
 }
 
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_availability *availability,
-                                             const struct spotnik_trace *trace, unsigned machines,
-                                             double until_s)
+struct spotnik_belief spotnik_belief_after(const struct spotnik_availability *availability,
+                                           const struct spotnik_trace *trace, unsigned machines,
+                                           double until_s)
 {
-    struct spotnik_outlook outlook = spotnik_outlook_unknown(availability);
+    struct spotnik_belief belief = spotnik_belief_unknown(availability);
     size_t count;
     unsigned char *ticks = spotnik_availability_ticks(trace, machines, until_s, &count);
 
     for (unsigned round = 0; count && round < HOURS_ROUNDS; round++) {
         struct day day = { 0 };
-        follow_all(availability, ticks, count, &outlook, &day);
+        follow_all(availability, ticks, count, &belief, &day);
         for (size_t up = 0; up < 2; up++)
             for (size_t i = 0; i < SPOTNIK_HOURS; i++)
-                outlook.hours[up][i] =
+                belief.hours[up][i] =
                     (day.seen[up][i] + HOURS_DOUBT) / (day.expected[up][i] + HOURS_DOUBT);
     }
     free(ticks);
-    return outlook;
+    return belief;
 }
 
-void spotnik_outlook_range(double chance, double ahead_s, double *low_out, double *high_out)
+void spotnik_belief_range(double chance, double ahead_s, double *low_out, double *high_out)
 {
     double apart = NINE_OF_TEN * PLACES_DIFFER * sqrt(fmin(ahead_s / 3600, PLACES_MOST_H));
     double odds = chance / (1 - chance);
@@ -147,15 +147,15 @@ void spotnik_outlook_range(double chance, double ahead_s, double *low_out, doubl
 }
 
 void spotnik_path_start(struct spotnik_path *path, const struct spotnik_availability *availability,
-                        const struct spotnik_outlook *outlook, struct spotnik_prng *prng)
+                        const struct spotnik_belief *belief, struct spotnik_prng *prng)
 {
     path->availability = availability;
-    path->regime = spotnik_draw_index(prng, outlook->belief, availability->regimes);
-    path->up = outlook->up_known ? outlook->up
-                                 : spotnik_draw_uniform(prng) < availability->up[path->regime];
-    path->age_ticks = outlook->age_ticks;
-    path->tick_of_day = outlook->tick_of_day;
-    path->outlook = outlook;
+    path->regime = spotnik_draw_index(prng, belief->chance, availability->regimes);
+    path->up =
+        belief->up_known ? belief->up : spotnik_draw_uniform(prng) < availability->up[path->regime];
+    path->age_ticks = belief->age_ticks;
+    path->tick_of_day = belief->tick_of_day;
+    path->belief = belief;
 }
 
 double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
@@ -170,7 +170,7 @@ double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng)
                           ? spotnik_availability_ages[bucket] - path->age_ticks
                           : INFINITY;
         double chance = availability->end[path->regime][path->up][bucket],
-               factor = path->outlook->hours[path->up][hours];
+               factor = path->belief->hours[path->up][hours];
         if (factor != 1) {
             chance = by_hours(chance, factor);
             room = fmin(room, (double)((hours + 1) * SPOTNIK_TICKS_A_DAY / SPOTNIK_HOURS

@@ -42,8 +42,8 @@ extern const struct spotnik_availability spotnik_availability_accelerators,
     spotnik_availability_processors;
 
 /* What is known of a place at one moment. */
-struct spotnik_outlook {
-    double belief[SPOTNIK_REGIMES_MAX];
+struct spotnik_belief {
+    double chance[SPOTNIK_REGIMES_MAX]; /* of each regime */
     bool up_known, up;
     unsigned age_ticks;
     unsigned tick_of_day; /* of the place's own days: 0 is when it was first seen */
@@ -53,17 +53,17 @@ struct spotnik_outlook {
 };
 
 /* Nothing is known of the place. */
-struct spotnik_outlook spotnik_outlook_unknown(const struct spotnik_availability *availability);
+struct spotnik_belief spotnik_belief_unknown(const struct spotnik_availability *availability);
 /* Capacity for at least `machines` was seen as `trace` has it, from its beginning until
  * `until_s`. */
-struct spotnik_outlook spotnik_outlook_after(const struct spotnik_availability *availability,
-                                             const struct spotnik_trace *trace, unsigned machines,
-                                             double until_s);
+struct spotnik_belief spotnik_belief_after(const struct spotnik_availability *availability,
+                                           const struct spotnik_trace *trace, unsigned machines,
+                                           double until_s);
 
 /* Regimes are of many places, and each place keeps to its own. So among places with the same past
  * the chances of a job that lasts until `ahead_s` differ. Where the average is `chance`, those of
  * nine in ten are in here. */
-void spotnik_outlook_range(double chance, double ahead_s, double *low_out, double *high_out);
+void spotnik_belief_range(double chance, double ahead_s, double *low_out, double *high_out);
 
 /* One future of a place. */
 struct spotnik_path {
@@ -71,12 +71,12 @@ struct spotnik_path {
     size_t regime;
     bool up;
     unsigned age_ticks, tick_of_day;
-    const struct spotnik_outlook *outlook;
+    const struct spotnik_belief *belief;
 };
 
-/* `outlook` stays while the path is used. */
+/* `belief` stays while the path is used. */
 void spotnik_path_start(struct spotnik_path *path, const struct spotnik_availability *availability,
-                        const struct spotnik_outlook *outlook, struct spotnik_prng *prng);
+                        const struct spotnik_belief *belief, struct spotnik_prng *prng);
 /* Goes on to the next change of `up`, and returns how long that takes (infinite: it never
  * comes). */
 double spotnik_path_next_s(struct spotnik_path *path, struct spotnik_prng *prng);

@@ -114,14 +114,14 @@ void spotnik_group_pool(const struct spotnik_group *group, const struct spotnik_
     pool.availability = work->availability        ? work->availability
                         : offer->accelerators > 0 ? &spotnik_availability_accelerators
                                                   : &spotnik_availability_processors;
-    pool.outlook = spotnik_outlook_unknown(pool.availability);
+    pool.belief = spotnik_belief_unknown(pool.availability);
     if (work->churn) {
         pool.kind = SPOTNIK_POOL_REPLAY;
         pool.trace = work->churn;
     } else if (offer->pool) {
         pool.kind = offer->pool->kind;
         pool.availability = offer->pool->availability;
-        pool.outlook = offer->pool->outlook;
+        pool.belief = offer->pool->belief;
         pool.trace = offer->pool->trace;
         pool.low_per_h = offer->pool->low_per_h;
         pool.high_per_h = offer->pool->high_per_h;

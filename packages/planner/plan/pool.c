@@ -53,7 +53,7 @@ void spotnik_sky_start(struct spotnik_sky *sky, const struct spotnik_pool *pool,
         sky->changes_s = 0;
         sky_read(sky);
     } else if (capacity_is_modelled(sky, prng)) {
-        spotnik_path_start(&sky->path, pool->availability, &pool->outlook, prng);
+        spotnik_path_start(&sky->path, pool->availability, &pool->belief, prng);
         sky->machines = sky->path.up ? UINT_MAX : 0;
         sky->changes_s = spotnik_path_next_s(&sky->path, prng);
     }
@@ -98,11 +98,11 @@ double spotnik_sky_life_s(const struct spotnik_sky *sky, struct spotnik_prng *pr
 
 double spotnik_sky_wait_s(const struct spotnik_sky *sky, struct spotnik_prng *prng)
 {
-    struct spotnik_outlook outlook = spotnik_outlook_unknown(sky->pool->availability);
+    struct spotnik_belief belief = spotnik_belief_unknown(sky->pool->availability);
     struct spotnik_path path;
 
-    outlook.up_known = true;
-    outlook.up = false;
-    spotnik_path_start(&path, sky->pool->availability, &outlook, prng);
+    belief.up_known = true;
+    belief.up = false;
+    spotnik_path_start(&path, sky->pool->availability, &belief, prng);
     return spotnik_path_next_s(&path, prng);
 }

@@ -21,7 +21,7 @@ struct spotnik_pool {
     enum spotnik_pool_kind kind;
     const struct spotnik_availability *
         availability; /* regimes of all kinds but REPLAY; when capacity returns for RATE and BAND */
-    struct spotnik_outlook outlook;
+    struct spotnik_belief belief;
     /* losses per machine: of RATE both the same; of BAND a range; of SEEN what single ones were
      * lost while others stayed */
     double low_per_h, high_per_h;

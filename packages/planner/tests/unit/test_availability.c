@@ -26,14 +26,14 @@ static const struct spotnik_availability two = {
 
 static struct spotnik_trace drawn(uint64_t seed, double hours)
 {
-    struct spotnik_outlook outlook = spotnik_outlook_unknown(&two);
+    struct spotnik_belief belief = spotnik_belief_unknown(&two);
     struct spotnik_trace trace = { 0 };
     struct spotnik_path path;
     struct spotnik_prng prng;
     double at_s = 0;
 
     spotnik_prng_seed(&prng, seed);
-    spotnik_path_start(&path, &two, &outlook, &prng);
+    spotnik_path_start(&path, &two, &belief, &prng);
     while (at_s < hours * 3600) {
         bool up = path.up;
         double next_s = spotnik_path_next_s(&path, &prng);
@@ -48,7 +48,7 @@ static struct spotnik_trace drawn(uint64_t seed, double hours)
 TEST(paths_last_as_hazards_say)
 {
     struct spotnik_availability one = two;
-    struct spotnik_outlook outlook;
+    struct spotnik_belief belief;
     struct spotnik_path path;
     struct spotnik_prng prng;
     double up_s = 0, down_s = 0;
@@ -56,8 +56,8 @@ TEST(paths_last_as_hazards_say)
     one.regimes = 1;
     one.go[0][0] = 1;
     spotnik_prng_seed(&prng, 1);
-    outlook = spotnik_outlook_unknown(&one);
-    spotnik_path_start(&path, &one, &outlook, &prng);
+    belief = spotnik_belief_unknown(&one);
+    spotnik_path_start(&path, &one, &belief, &prng);
     for (unsigned i = 0; i < 40000; i++) {
         bool up = path.up;
         *(up ? &up_s : &down_s) += spotnik_path_next_s(&path, &prng) / 20000;
@@ -78,13 +78,13 @@ TEST(the_filter_knows_the_regime)
     spotnik_trace_append(&bad, 0, 1, NULL);
     spotnik_trace_append(&bad, 600, 0, NULL);
     bad.length_s = 86400;
-    struct spotnik_outlook o = spotnik_outlook_after(&two, &calm, 1, INFINITY);
-    assert_true(o.belief[0] > 0.9 && o.up_known && o.up);
+    struct spotnik_belief o = spotnik_belief_after(&two, &calm, 1, INFINITY);
+    assert_true(o.chance[0] > 0.9 && o.up_known && o.up);
     assert_int_equal(o.age_ticks, 2 * 144 - 144 - 2 - 1);
-    o = spotnik_outlook_after(&two, &bad, 1, INFINITY);
-    assert_true(o.belief[1] > 0.9 && !o.up);
+    o = spotnik_belief_after(&two, &bad, 1, INFINITY);
+    assert_true(o.chance[1] > 0.9 && !o.up);
     /* what comes later is not seen */
-    o = spotnik_outlook_after(&two, &calm, 1, 86400 + 600);
+    o = spotnik_belief_after(&two, &calm, 1, 86400 + 600);
     assert_false(o.up);
     spotnik_trace_free(&calm);
     spotnik_trace_free(&bad);
@@ -120,7 +120,7 @@ TEST(a_day_has_hours)
         spotnik_trace_append(&trace, day * 86400.0 + 9 * 3600.0, 1, NULL);
     }
     trace.length_s = 30 * 86400;
-    struct spotnik_outlook o = spotnik_outlook_after(&two, &trace, 1, INFINITY);
+    struct spotnik_belief o = spotnik_belief_after(&two, &trace, 1, INFINITY);
     assert_true(o.hours[1][2] > 2);   /* 6 to 9 h */
     assert_true(o.hours[1][6] < 0.6); /* 18 to 21 h */
     spotnik_trace_free(&trace);
@@ -146,7 +146,7 @@ TEST(pools_by_what_is_known)
     pool.kind = SPOTNIK_POOL_BAND;
     pool.high_per_h = 50;
     pool.doubt = 0.3;
-    pool.outlook = spotnik_outlook_unknown(&two);
+    pool.belief = spotnik_belief_unknown(&two);
     for (unsigned i = 0; i < 4000; i++) {
         spotnik_sky_start(&sky, &pool, NAN, &prng);
         modelled += isfinite(sky.changes_s);
@@ -163,14 +163,14 @@ TEST(places_differ)
 {
     double low[2], high[2];
 
-    spotnik_outlook_range(0.9, 4 * 3600, &low[0], &high[0]);
-    spotnik_outlook_range(0.9, 36 * 3600, &low[1], &high[1]);
+    spotnik_belief_range(0.9, 4 * 3600, &low[0], &high[0]);
+    spotnik_belief_range(0.9, 36 * 3600, &low[1], &high[1]);
     assert_true(0.7 < low[1] && low[1] < low[0] && low[0] < 0.9);
     assert_true(0.9 < high[0] && high[0] < high[1] && high[1] < 0.97);
-    spotnik_outlook_range(0.9, INFINITY, &low[0], &high[0]); /* no more than was measured */
+    spotnik_belief_range(0.9, INFINITY, &low[0], &high[0]); /* no more than was measured */
     assert_true(low[0] == low[1] && high[0] == high[1]);
-    spotnik_outlook_range(1, 3600, &low[0], &high[0]);
+    spotnik_belief_range(1, 3600, &low[0], &high[0]);
     assert_true(low[0] == 1 && high[0] == 1);
-    spotnik_outlook_range(0, 3600, &low[0], &high[0]);
+    spotnik_belief_range(0, 3600, &low[0], &high[0]);
     assert_true(low[0] == 0 && high[0] == 0);
 }
