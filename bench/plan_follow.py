@@ -93,7 +93,7 @@ class Job:
 class Planner:
     """`spotnik plan` for a job of this market."""
 
-    def __init__(self, spotnik, folder, deadline_s, climates, more=()):
+    def __init__(self, spotnik, folder, deadline_s, learn_from, more=()):
         self.folder = folder
         self.write("prices.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
                    f"{TYPE},us-east-1,{ZONE},V100,1,8,{KINDS[ON_DEMAND]},{KINDS[SPOT]}\n")
@@ -103,7 +103,7 @@ class Planner:
             "join_s": STALL_S, "checkpoint_every_s": KEEP_S, "error": 0.05}))
         self.words = [spotnik, "plan", "--profile", self.path("profile.json"), "--prices", self.path("prices.csv"), "--deadline",
                       f"{deadline_s:.0f}s", "--machines", str(MOST), "--confidence", "0.9", "--best", "--release", "--availability",
-                      f"{TYPE}@{ZONE}={self.path('seen.json')}", *[word for name in climates for word in ("--climates", name)], "-o", "json",
+                      f"{TYPE}@{ZONE}={self.path('seen.json')}", *[word for name in learn_from for word in ("--learn-from", name)], "-o", "json",
                       *more]
 
     def path(self, name):
@@ -132,12 +132,12 @@ class Planner:
         return wanted, plan["plan"]["chance"]
 
 
-def play(spotnik, trace, start_s, work_h, deadline_h, climates, way):
+def play(spotnik, trace, start_s, work_h, deadline_h, learn_from, way):
     """One job. Returns what a row needs; late jobs go on until they are done, twice the deadline at most."""
     job = Job(trace["data"], trace["metadata"]["gap_seconds"], start_s, round(work_h * HOUR * MACHINES / ALONE_S))
     chances, changes, planned_s, anew = [], 0, 0, way != "kept"
     with tempfile.TemporaryDirectory(prefix="spotnik-follow-") as folder:
-        planner = Planner(spotnik, folder, deadline_h * HOUR, climates, ("--follow", f"{EVERY_S}s") if way == "follow" else ())
+        planner = Planner(spotnik, folder, deadline_h * HOUR, learn_from, ("--follow", f"{EVERY_S}s") if way == "follow" else ())
         job.wanted, chance = planner.plan(job, True)
         chances.append((0, chance))
         job.fit()

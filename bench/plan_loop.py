@@ -176,7 +176,7 @@ class Market:
         return now
 
 
-def inputs(market, deadline_s, climates, more=()):
+def inputs(market, deadline_s, learn_from, more=()):
     """The command that plans, with all but the status."""
     market.write("prices.csv", "instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
                  f"{TYPE},us-east-1,{ZONE},V100,1,8,{USD[ON_DEMAND]},{USD[SPOT]}\n")
@@ -186,7 +186,7 @@ def inputs(market, deadline_s, climates, more=()):
         "checkpoint_every_s": 600, "error": 0.05}))
     return [market.spotnik, "plan", "--profile", market.path("profile.json"), "--prices", market.path("prices.csv"), "--deadline",
             f"{deadline_s:.0f}s", "--machines", "8", "--confidence", "0.9", "--best", "--release", "--availability",
-            f"{TYPE}@{ZONE}={market.path('seen.json')}", *[word for name in climates for word in ("--climates", name)], "-o", "json", *more]
+            f"{TYPE}@{ZONE}={market.path('seen.json')}", *[word for name in learn_from for word in ("--learn-from", name)], "-o", "json", *more]
 
 
 def replan_command(market, plan, steps):
@@ -202,14 +202,14 @@ status=
     return f"sh {shlex.quote(market.path('replan.sh'))} 2>>{shlex.quote(market.path('replan.log'))}"
 
 
-def play(build, trace, start_s, work_h, deadline_h, clock, climates, replans, more=()):
+def play(build, trace, start_s, work_h, deadline_h, clock, learn_from, replans, more=()):
     """One job. `work_h`: of four machines. Without `replans`, the first plan is kept. `more`: words for the planner."""
     steps = round(work_h * HOUR / (ALONE_S / MACHINES))
     with tempfile.TemporaryDirectory(prefix="spotnik-loop-") as folder:
         market = Market(os.path.abspath(build), folder, trace, start_s, steps, clock)
         engine = f"exec:printf %s \"$SPOTNIK_FLEET_KINDS\" >{folder}/w && mv {folder}/w {folder}/wanted && cat {folder}/have"
         keeper = [market.spotnik, "fleet", "--engine", engine, "--folder", folder, "--plan", market.path("plan.json"), "--every", "50ms"]
-        first = replan_command(market, inputs(market, deadline_h * HOUR, climates, more if replans else ()), steps)
+        first = replan_command(market, inputs(market, deadline_h * HOUR, learn_from, more if replans else ()), steps)
         subprocess.run(first, shell=True, check=True, env=market.env)
         market.begun = market.now = time.monotonic()
         if replans:
@@ -230,7 +230,7 @@ def starts(p, count):
         yield names[i % len(names)], trace, begin
 
 
-def climates_of(p):
+def learned_of(p):
     folder = os.path.join(p, "plan", "spot-traces", "availability-1-node", "aws-10-26-2022")
     return [os.path.join(folder, f"us-west-{z}.json.gz") for z in ("2a_v100_1", "2b_v100_1", "2a_k80_1", "2b_k80_8")]
 
@@ -330,7 +330,7 @@ def main():
     data = os.environ["SPOTNIK_DATA"]
     rows = []
     for name, trace, begin in starts(data, given.starts):
-        pair = [play(given.build, trace, begin, given.work, given.deadline, given.clock, climates_of(data), anew,
+        pair = [play(given.build, trace, begin, given.work, given.deadline, given.clock, learned_of(data), anew,
                      ("--follow", given.follow) if given.follow else ()) for anew in (True, False)]
         rows.append((name, begin / 24 / HOUR, *pair))
         for row in pair:

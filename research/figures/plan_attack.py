@@ -5,7 +5,7 @@ steps, in bursts shorter than a start, or goes for good; prices with spikes, ste
 trace, or one history of prices, bit by bit to where the policy does worst. Fails where a promise is broken: more than 2 % dearer than
 Uniform Progress as it was published, which pays any price; or late.
 Usage: plan_attack.py SPOTNIK [--cases 1000] [--seed 1] [--climbs 16] [--steps 25] [--processes 2] [--builtin] [--rows FILE]
---builtin: the policy believes in the climates that it comes with (ten times as slow). --rows: what is
+--builtin: the policy believes in the hazard tables that it comes with (ten times as slow). --rows: what is
 done is kept there, and not done again."""
 import argparse
 import collections
@@ -149,8 +149,8 @@ def files(folder, case):
 
 
 def learned(folder, seed):
-    """A climate that has nothing to do with the case: the promise does not rest on what the policy believes, and one is solved sooner than 32."""
-    path = os.path.join(folder, "climate.json")
+    """A hazard table that has nothing to do with the case: the promise does not rest on what the policy believes, and one is solved sooner than 32."""
+    path = os.path.join(folder, "learned.json")
     with open(path, "w") as out:
         json.dump({"metadata": {"gap_seconds": TICK_S}, "data": flapping(random.Random(seed + 5), 2000)}, out)
     return path
@@ -160,7 +160,7 @@ def costs(case, policies):
     work, deadline, start, ratio, _ = case["terms"]
     with tempfile.TemporaryDirectory(prefix="spotnik-attack-") as folder:
         windows, history = files(folder, case)
-        taught = () if asked.builtin else ("--climates", learned(folder, case["seed"]))
+        taught = () if asked.builtin else ("--learn-from", learned(folder, case["seed"]))
         got = {}
         for name, words in policies.items():
             more = [*words, *(taught if "spotnik" in words else ()), *(("--spot-prices", history, "--on-demand-usd", "1") if case["usd"] else ("--price-ratio", str(ratio)))]

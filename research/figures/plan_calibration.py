@@ -50,7 +50,7 @@ when the mean stated chance lies in the interval, and within 10 points of what c
         months = learned.split()
         words = a.calibration_words(sets[tested], [name for month in months for name in sets[month]], "--stride", stride, *extra)
         drawn = not (extra or stride == "24h" or (tested, learned) == ("april", "2022"))
-        shown = (f"spotnik backtest --calibration --windows {tested}... --climates {' '.join(f'{month}...' for month in months)} --stride {stride}"
+        shown = (f"spotnik backtest --calibration --windows {tested}... --learn-from {' '.join(f'{month}...' for month in months)} --stride {stride}"
                  + "".join(f" {word}" for word in extra))
         out += [f"### {what[0].upper() + what[1:]}", "", f"`{shown}`", "", *(table := p.run(*words).stdout.strip()).split("\n"), ""]
         if drawn:

@@ -343,9 +343,9 @@ int spotnik_calibrate(const struct spotnik_calibrate *call, struct spotnik_fault
     int rc = 0;
 
     jobs_make(&study);
-    if (call->climate_count)
-        rc = spotnik_climates_learn(call->climates, call->climate_count, call->regimes,
-                                    &study.availability, fault);
+    if (call->learn_from_count)
+        rc = spotnik_availability_read(call->learn_from, call->learn_from_count, call->regimes,
+                                       &study.availability, fault);
     for (size_t i = 0; !rc && i < call->trace_count; i++)
         rc = trace_run(&study, i, fault);
     if (!rc && !study.count)

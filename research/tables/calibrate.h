@@ -9,9 +9,9 @@
 #include <stddef.h>
 
 struct spotnik_calibrate {
-    /* files; without climates the built-in ones count */
-    const char *const *traces, *const *climates;
-    size_t trace_count, climate_count;
+    /* files; without any to learn from, the built-in model counts */
+    const char *const *traces, *const *learn_from;
+    size_t trace_count, learn_from_count;
     /* traces of one folder with one of these in their names are of one region */
     const char *const *regions;
     size_t region_count;

@@ -4,7 +4,7 @@
 #include "calibrate.h"
 #include "learned.h"
 #include "price_means.h"
-#include "climate.h"
+#include "hazards.h"
 #include "foresight.h"
 #include "guard.h"
 #include "omniscient.h"
@@ -26,7 +26,7 @@ static const char usage[] =
     "60h --changeover 12m\n"
     "                        [--price-ratio k | --spot-prices FILE [--on-demand-usd X]] "
     "[--pair-speed x] [--notice 2m]\n"
-    "                        [--slices n] [--stride 6h] [--each] [--climates FILE]...\n"
+    "                        [--slices n] [--stride 6h] [--each] [--learn-from FILE]...\n"
     "       spotnik backtest --place FILE --place FILE... [--state-gb GB] [--egress-usd 0.02] "
     "[--spot-usd X]\n"
     "                        [--move-time T] --policy P --work 48h --deadline 60h --changeover "
@@ -44,7 +44,7 @@ static const char usage[] =
     "spot_usd_per_h) they\n"
     "are in hours of the mean spot price, by the second, and window i starts i strides into the "
     "history. A raw trace is\n"
-    "cut into windows, one every --stride. --notice warns before a loss. --climates learns the "
+    "cut into windows, one every --stride. --notice warns before a loss. --learn-from learns the "
     "policy's prior from other\n"
     "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back "
     "above this "
@@ -61,7 +61,7 @@ static const char usage[] =
     "longer (8 s a gigabyte). The job moves when it has been without spot for so long that a move "
     "would have paid.\n"
     "\n"
-    "       spotnik backtest --calibration --windows FILE... [--climates FILE...] [--work 6h "
+    "       spotnik backtest --calibration --windows FILE... [--learn-from FILE...] [--work 6h "
     "--deadline 8h] [--nodes 4]\n"
     "                        [--stride 6h] [--runs 400] [--regimes 8] [--block 72h] [--past 24h] "
     "[--unknown]\n"
@@ -81,9 +81,9 @@ static const char usage[] =
 #define CALIBRATION_STARTUP_S 360
 
 struct call {
-    const char *windows[FILES_MAX], *climates[FILES_MAX], *places[SPOTNIK_PLACES_MAX], *policy,
+    const char *windows[FILES_MAX], *learn_from[FILES_MAX], *places[SPOTNIK_PLACES_MAX], *policy,
         *regions[FILES_MAX];
-    size_t window_count, climate_count, place_count, region_count;
+    size_t window_count, learn_from_count, place_count, region_count;
     double state_gb, egress_usd_per_gb, spot_usd_per_h, move_s; /* of the state to another place */
     bool move_given;
     struct spotnik_job_terms terms;
@@ -208,8 +208,8 @@ static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 {
     struct spotnik_availability availability;
 
-    if (spotnik_climates_learn(call->climates, call->climate_count, call->calibrate.regimes,
-                               &availability, fault))
+    if (spotnik_availability_read(call->learn_from, call->learn_from_count, call->calibrate.regimes,
+                                  &availability, fault))
         return -1;
     spotnik_availability_print(&availability);
     return 0;
@@ -217,14 +217,14 @@ static int learn_regimes(const struct call *call, struct spotnik_fault *fault)
 
 static int learn(const struct call *call, struct spotnik_fault *fault)
 {
-    static struct spotnik_climate climates[FILES_MAX];
+    static struct spotnik_hazard_table tables[FILES_MAX];
 
     if (call->regimes_asked)
         return learn_regimes(call, fault);
-    if (spotnik_climates_load(call->climates, call->climate_count, climates, fault))
+    if (spotnik_hazard_tables_load(call->learn_from, call->learn_from_count, tables, fault))
         return -1;
-    for (size_t i = 0; i < call->climate_count; i++)
-        spotnik_climate_print(&climates[i]);
+    for (size_t i = 0; i < call->learn_from_count; i++)
+        spotnik_hazard_table_print(&tables[i]);
     return 0;
 }
 
@@ -270,7 +270,7 @@ static void prices_cap(struct call *call)
 static int policy_make(struct call *call, struct spotnik_policy *policy_out,
                        struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
 {
-    static struct spotnik_climate climates[FILES_MAX];
+    static struct spotnik_hazard_table tables[FILES_MAX];
     const char *name = call->policy;
 
     if (!strcmp(name, "spotnik") && !call->pair_given)
@@ -292,11 +292,12 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
             "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
             "omniscient and bound",
             name);
-    else if (spotnik_climates_load(call->climates, call->climate_count, climates, fault)
+    else if (spotnik_hazard_tables_load(call->learn_from, call->learn_from_count, tables, fault)
              || spotnik_foresight_new(&call->terms,
-                                      call->climate_count ? climates : spotnik_climates_builtin,
-                                      call->climate_count ? call->climate_count
-                                                          : spotnik_climates_builtin_count,
+                                      call->learn_from_count ? tables
+                                                             : spotnik_hazard_tables_builtin,
+                                      call->learn_from_count ? call->learn_from_count
+                                                             : spotnik_hazard_tables_builtin_count,
                                       foresight_out, fault))
         return -1;
     else
@@ -367,8 +368,8 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
 
     c->traces = call->windows;
     c->trace_count = call->window_count;
-    c->climates = call->climates;
-    c->climate_count = call->climate_count;
+    c->learn_from = call->learn_from;
+    c->learn_from_count = call->learn_from_count;
     c->regions = call->regions;
     c->region_count = call->region_count;
     c->work_s = call->terms.work_s;
@@ -391,14 +392,14 @@ static const char *passed_over(const struct call *call)
          runs = !call->learn && !call->calibration;
     const struct spotnik_cli_rule rules[] = {
         { call->learn && given(call, "wpWdoksvenHuKCUgjNrbPxGESMtDq"),
-          "--learn takes traces, --climates and --regimes, and nothing else" },
+          "--learn takes traces, --learn-from and --regimes, and nothing else" },
         { call->calibration && given(call, "pksvenHuKxGESMD"),
           "--calibration replays plans, not policies: leave --policy, prices and places out" },
         { runs && given(call, "UgjNrbPRq"), "--unknown, --plot, --json, --nodes, --runs, --block, "
                                             "--past, --together and --regimes are "
                                             "of --calibration: give that, or leave them out" },
         { runs && given(call, "c") && *policy && !learns,
-          "--climates teach the policies spotnik and foresight alone: leave them out" },
+          "--learn-from teaches the policies spotnik and foresight alone: leave them out" },
         { runs && given(call, "s") && *policy && !sliced,
           "--slices are of the policy sliced: leave them out" },
         { runs && given(call, "D") && *policy && strcmp(policy, "spotnik"),
@@ -437,7 +438,7 @@ static bool read_option(void *context, int option)
         return spotnik_cli_append("backtest", optarg, call->windows, &call->window_count,
                                   FILES_MAX);
     case 'c':
-        return spotnik_cli_append("backtest", optarg, call->climates, &call->climate_count,
+        return spotnik_cli_append("backtest", optarg, call->learn_from, &call->learn_from_count,
                                   FILES_MAX);
     case 'p':
         call->policy = optarg;
@@ -538,7 +539,7 @@ static const struct option options[] = {
     { "pair-speed", 1, 0, 'v' },    { "each", 0, 0, 'e' },
     { "notice", 1, 0, 'n' },        { "spot-prices", 1, 0, 'H' },
     { "on-demand-usd", 1, 0, 'u' }, { "learn", 0, 0, 'l' },
-    { "cap-usd", 1, 0, 'K' },       { "climates", 1, 0, 'c' },
+    { "cap-usd", 1, 0, 'K' },       { "learn-from", 1, 0, 'c' },
     { "calibration", 0, 0, 'C' },   { "unknown", 0, 0, 'U' },
     { "plot", 1, 0, 'g' },          { "json", 0, 0, 'j' },
     { "nodes", 1, 0, 'N' },         { "regimes", 1, 0, 'R' },
@@ -568,7 +569,7 @@ int main(int argc, char **argv)
     if (done >= 0)
         return done;
     for (; call.learn && optind < argc; optind++)
-        if (!spotnik_cli_append("backtest", argv[optind], call.climates, &call.climate_count,
+        if (!spotnik_cli_append("backtest", argv[optind], call.learn_from, &call.learn_from_count,
                                 FILES_MAX))
             return SPOTNIK_EXIT_USAGE;
     const char *over = passed_over(&call);
@@ -580,10 +581,10 @@ int main(int argc, char **argv)
         return SPOTNIK_EXIT_OK;
     }
     bool one_world = !call.window_count != !call.place_count; /* --windows or --place */
-    const char *missing = call.learn         ? (call.climate_count ? NULL : "a trace to learn from")
-                          : !one_world       ? "--windows or --place, one of both"
-                          : call.calibration ? "--windows, for the starts"
-                          : !call.policy     ? "--policy"
+    const char *missing = call.learn   ? (call.learn_from_count ? NULL : "a trace to learn from")
+                          : !one_world ? "--windows or --place, one of both"
+                          : call.calibration   ? "--windows, for the starts"
+                          : !call.policy       ? "--policy"
                           : !given(&call, "W") ? "--work"
                           : !given(&call, "d") ? "--deadline"
                                                : NULL;

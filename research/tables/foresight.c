@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS SPOTNIK_CLIMATE_BUCKETS
+#define BUCKETS SPOTNIK_HAZARD_BUCKETS
 #define PHASES (2 * BUCKETS) /* down ages first, then up ages */
 #define STEPS_PER_DEADLINE 300
 #define REVERSION 0.5      /* how much of what is beyond the usual price passes in a long wait */
@@ -53,20 +53,20 @@ static bool phase_up(size_t phase)
 
 static size_t phase_of(bool available, double age_s)
 {
-    return (available ? BUCKETS : 0) + spotnik_climate_bucket(age_s);
+    return (available ? BUCKETS : 0) + spotnik_hazard_bucket(age_s);
 }
 
 /* One step of length h of the chain. */
-static void chain_make(const struct spotnik_climate *climate, double h_s,
+static void chain_make(const struct spotnik_hazard_table *hazards, double h_s,
                        double chain[PHASES][PHASES])
 {
     memset(chain, 0, sizeof(double) * PHASES * PHASES);
     for (size_t phase = 0; phase < PHASES; phase++) {
         size_t bucket = phase % BUCKETS;
         bool up = phase_up(phase), last = bucket == BUCKETS - 1;
-        double before_h = bucket ? spotnik_climate_age_h[bucket - 1] : 0;
-        double width_s = last ? INFINITY : 3600 * (spotnik_climate_age_h[bucket] - before_h);
-        double end = 1 - exp(-climate->end_per_h[up][bucket] * h_s / 3600);
+        double before_h = bucket ? spotnik_hazard_age_h[bucket - 1] : 0;
+        double width_s = last ? INFINITY : 3600 * (spotnik_hazard_age_h[bucket] - before_h);
+        double end = 1 - exp(-hazards->end_per_h[up][bucket] * h_s / 3600);
         double age = last ? 0 : fmin(1, h_s / width_s);
         chain[phase][up ? 0 : BUCKETS] += end;
         if (!last)
@@ -95,13 +95,13 @@ static void chain_power(double chain[PHASES][PHASES], unsigned times, double pow
 /* Ends of a bucket by age, per second. */
 static double ages_per_s(size_t bucket)
 {
-    double before_h = bucket ? spotnik_climate_age_h[bucket - 1] : 0;
+    double before_h = bucket ? spotnik_hazard_age_h[bucket - 1] : 0;
 
-    return bucket == BUCKETS - 1 ? 0 : 1 / (3600 * (spotnik_climate_age_h[bucket] - before_h));
+    return bucket == BUCKETS - 1 ? 0 : 1 / (3600 * (spotnik_hazard_age_h[bucket] - before_h));
 }
 
 /* Nobody tells how old a stretch is in which a job begins. Each age is as likely as stretches of
- * this climate are of that age at any instant: long ones fill more of the time. */
+ * this hazard table are of that age at any instant: long ones fill more of the time. */
 static void first_make(struct solved *solved)
 {
     for (int up = 0; up < 2; up++) {
@@ -316,18 +316,18 @@ static size_t cells(const struct spotnik_foresight *f)
 
 /* Nothing is left to pay without work left; the sweep starts from there. */
 static void solve(const struct spotnik_foresight *f, struct solved *solved,
-                  const struct spotnik_climate *climate)
+                  const struct spotnik_hazard_table *hazards)
 {
     double step[PHASES][PHASES], long_step[PHASES][PHASES];
 
-    chain_make(climate, f->h_s, step);
+    chain_make(hazards, f->h_s, step);
     chain_power(step, (unsigned)fmax(1, round(f->long_s / f->h_s)), long_step);
     rows_make(step, solved->step);
     rows_make(long_step, solved->long_step);
     for (int up = 0; up < 2; up++) {
         for (size_t b = 0; b < BUCKETS; b++) {
-            solved->end_per_s[up][b] = climate->end_per_h[up][b] / 3600;
-            solved->log_end[up][b] = log(climate->end_per_h[up][b]);
+            solved->end_per_s[up][b] = hazards->end_per_h[up][b] / 3600;
+            solved->log_end[up][b] = log(hazards->end_per_h[up][b]);
         }
     }
     first_make(solved);
@@ -337,12 +337,12 @@ static void solve(const struct spotnik_foresight *f, struct solved *solved,
             solve_cell(f, solved, c, s);
 }
 
-/* A climate that nobody has seen yet: spot machines that last half as long. Learned from few
+/* A hazard table that nobody has seen yet: spot machines that last half as long. Learned from few
  * places, a belief needs room for worse ones; leave-one-trace-out on the training traces gains by
  * it. */
-static struct spotnik_climate rougher(const struct spotnik_climate *climate)
+static struct spotnik_hazard_table rougher(const struct spotnik_hazard_table *hazards)
 {
-    struct spotnik_climate rough = *climate;
+    struct spotnik_hazard_table rough = *hazards;
 
     for (size_t b = 0; b < BUCKETS; b++)
         rough.end_per_h[1][b] *= 2;
@@ -350,7 +350,7 @@ static struct spotnik_climate rougher(const struct spotnik_climate *climate)
 }
 
 int spotnik_foresight_new(const struct spotnik_job_terms *terms,
-                          const struct spotnik_climate *climates, size_t count,
+                          const struct spotnik_hazard_table *tables, size_t count,
                           struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
 {
     struct spotnik_foresight *f = calloc(1, sizeof(*f));
@@ -375,11 +375,11 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms,
     f->belief = calloc(f->count, sizeof(*f->belief));
     bool whole = f->solved && f->belief;
     for (size_t i = 0; whole && i < f->count; i++) {
-        struct spotnik_climate climate = i < count ? climates[i] : rougher(&climates[i - count]);
+        struct spotnik_hazard_table hazards = i < count ? tables[i] : rougher(&tables[i - count]);
         f->solved[i].ahead = malloc(cells(f) * sizeof(float));
         whole = f->solved[i].ahead != NULL;
         if (whole)
-            solve(f, &f->solved[i], &climate);
+            solve(f, &f->solved[i], &hazards);
     }
     if (!whole) {
         spotnik_foresight_free(f);
@@ -410,7 +410,7 @@ static void foresight_start(void *self)
         memcpy(f->solved[i].first_now, f->solved[i].first, sizeof(f->solved[i].first));
 }
 
-/* The log of how likely a climate made what was seen of the first stretch. */
+/* The log of how likely a hazard table made what was seen of the first stretch. */
 static double first_see(struct solved *solved, bool up, double stretch_s, bool ended)
 {
     double *now = solved->first_now[up], ends_per_s = 0, likely = 1;
@@ -428,7 +428,7 @@ static void foresight_observe(void *self, bool available, double age_s, double s
                               bool ended)
 {
     struct spotnik_foresight *f = self;
-    size_t bucket = spotnik_climate_bucket(age_s);
+    size_t bucket = spotnik_hazard_bucket(age_s);
 
     for (size_t i = 0; i < f->count; i++)
         f->belief[i] += !f->changed ? first_see(&f->solved[i], available, stretch_s, ended)
@@ -461,10 +461,10 @@ static void price_add(const struct spotnik_foresight *f, const struct spotnik_jo
             cost[to] += weight * passes * beyond * (to & ~from ? f->long_s : f->h_s) / 3600;
 }
 
-/* Under one climate; the first stretch may be of any age. */
-static double climate_cost(const struct spotnik_foresight *f, const struct solved *solved,
-                           const struct spotnik_job_view *view, size_t phase, unsigned from,
-                           unsigned to)
+/* Under one hazard table; the first stretch may be of any age. */
+static double hazard_cost(const struct spotnik_foresight *f, const struct solved *solved,
+                          const struct spotnik_job_view *view, size_t phase, unsigned from,
+                          unsigned to)
 {
     double slack_s = view->time_left_s - view->work_left_s, total = 0;
     size_t youngest = phase_up(phase) ? BUCKETS : 0;
@@ -491,7 +491,7 @@ static void costs_make(const struct spotnik_foresight *f, const struct spotnik_j
         if (weight < 1e-3)
             continue;
         for (unsigned to = 0; to < SETS; to++)
-            cost[to] += weight * climate_cost(f, &f->solved[i], view, phase, from, to);
+            cost[to] += weight * hazard_cost(f, &f->solved[i], view, phase, from, to);
         total += weight;
     }
     price_add(f, view, from, total, cost);

@@ -38,32 +38,32 @@ void spotnik_availability_print(const struct spotnik_availability *w)
     fputs("    },\n", stdout);
 }
 
-int spotnik_climates_load(const char *const *paths, size_t count, struct spotnik_climate *climates,
-                          struct spotnik_fault *fault)
+int spotnik_hazard_tables_load(const char *const *paths, size_t count,
+                               struct spotnik_hazard_table *tables, struct spotnik_fault *fault)
 {
     for (size_t i = 0; i < count; i++) {
         struct spotnik_windows windows;
         if (spotnik_windows_load(paths[i], &windows, fault))
             return -1;
         const char *slash = strrchr(paths[i], '/');
-        snprintf(climates[i].name, sizeof(climates[i].name), "%.47s", slash ? slash + 1 : paths[i]);
-        spotnik_climate_learn(&windows, &climates[i]);
+        snprintf(tables[i].name, sizeof(tables[i].name), "%.47s", slash ? slash + 1 : paths[i]);
+        spotnik_hazard_table_learn(&windows, &tables[i]);
         spotnik_windows_free(&windows);
     }
     return 0;
 }
 
-void spotnik_climate_print(const struct spotnik_climate *climate)
+void spotnik_hazard_table_print(const struct spotnik_hazard_table *hazards)
 {
-    printf("    {\"%s\",\n     {", climate->name);
+    printf("    {\"%s\",\n     {", hazards->name);
     for (int up = 0; up < 2; up++)
-        for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
+        for (size_t b = 0; b < SPOTNIK_HAZARD_BUCKETS; b++)
             printf("%s%.3f%s",
                    b    ? ", "
                    : up ? "\n      {"
                         : "{",
-                   climate->end_per_h[up][b],
-                   b < SPOTNIK_CLIMATE_BUCKETS - 1 ? ""
-                   : up                            ? "}}},\n"
-                                                   : "},");
+                   hazards->end_per_h[up][b],
+                   b < SPOTNIK_HAZARD_BUCKETS - 1 ? ""
+                   : up                           ? "}}},\n"
+                                                  : "},");
 }

@@ -148,7 +148,7 @@ def backtests(p):
     for policy, result in results.items():
         assert result["missed_deadlines"] == 0, policy
         assert abs(result["on_demand_hours"] + result["spot_hours"] - 48) < 1e-3
-    # No window of these files, and no trace of their month, went into the built-in climates.
+    # No window of these files, and no trace of their month, went into the built-in hazard tables.
     assert results["spotnik"]["cost"] <= 0.95 * results["uniform"]["cost"], results
     return results
 
@@ -203,7 +203,7 @@ TOGETHER = [word for region in ("us-east-1", "us-east-2", "us-west-2", "us-centr
 
 def calibration_words(tested, learned, *options):
     return ["backtest", "--calibration", *[word for name in tested for word in ("--windows", name)],
-            *[word for name in learned for word in ("--climates", name)], *options]
+            *[word for name in learned for word in ("--learn-from", name)], *options]
 
 
 def calibration(p):

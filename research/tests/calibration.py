@@ -35,7 +35,7 @@ def main(folder):
     def table(*more):
         words = [sys.argv[1], "backtest", "--calibration", "--stride", "31h", "--runs", "150", "--json", "--regimes", "3"]
         words += [word for name in files[:6] for word in ("--windows", name)]
-        words += [word for name in files[6:] for word in ("--climates", name)]
+        words += [word for name in files[6:] for word in ("--learn-from", name)]
         return json.loads(subprocess.run([*words, *more], check=True, capture_output=True, text=True).stdout)
 
     for count in (1, 6):  # who learns from few places is told what that is worth

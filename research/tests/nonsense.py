@@ -20,11 +20,11 @@ CALLS = (
     (BACKTEST, "--work", (*TIMES, "0h", "5h")), (BACKTEST, "--deadline", (*TIMES, "0h", "1h", "9000h")), (BACKTEST, "--changeover", (*TIMES, "3h")),
     (BACKTEST, "--stride", (*TIMES, "0s")), (BACKTEST, "--notice", TIMES), (BACKTEST, "--price-ratio", (*NUMBERS, "0")), (BACKTEST, "--pair-speed", (*NUMBERS, "0.5", "3")),
     ((*BACKTEST, "--policy", "sliced"), "--slices", (*COUNTS, "0")), ((*BACKTEST, "--spot-prices", "{history}"), "--cap-usd", NUMBERS),
-    ((*BACKTEST, "--spot-prices", "{history}"), "--on-demand-usd", (*NUMBERS, "0")), ((*BACKTEST, "--policy", "spotnik"), "--climates", FILES),
+    ((*BACKTEST, "--spot-prices", "{history}"), "--on-demand-usd", (*NUMBERS, "0")), ((*BACKTEST, "--policy", "spotnik"), "--learn-from", FILES),
     *((("backtest", "--place", "{windows}", *BACKTEST[3:], "--spot-usd", "1"), option, NUMBERS) for option in ("--state-gb", "--egress-usd", "--spot-usd")),
     (("backtest", "--place", "{windows}", *BACKTEST[3:]), "--place", FILES), (("backtest", "--place", "{windows}", *BACKTEST[3:]), "--move-time", ("", "nan", "inf", "-1", "-1h", "1y", "abc")),
     (CALIBRATION, "--nodes", (*COUNTS, "0")), (CALIBRATION, "--runs", (*COUNTS, "0")), (CALIBRATION, "--regimes", (*COUNTS, "0", "999")), (CALIBRATION, "--block", (*TIMES, "0s")),
-    (CALIBRATION, "--past", TIMES), (CALIBRATION, "--plot", ("", "/nowhere/at/all.svg")), (CALIBRATION, "--climates", FILES), (CALIBRATION, "--stride", (*TIMES, "0s")),
+    (CALIBRATION, "--past", TIMES), (CALIBRATION, "--plot", ("", "/nowhere/at/all.svg")), (CALIBRATION, "--learn-from", FILES), (CALIBRATION, "--stride", (*TIMES, "0s")),
     (SPEED, "--fit", FILES), (SPEED, "--predict", FILES), (SPEED, "--sharpness", (*NUMBERS, "0")), (NOISE, "--fit", FILES), (NOISE, "--usd-per-h", NUMBERS),
     (LIVES, "--fit", FILES), (LIVES, "--predict", FILES), (LIVES, "--cap", (*TIMES, "0h")), (LIVES, "--at", (*OTHERS, "1,", ",1", "1,,2", "1,-2")), (LIVES, "--by", WORDS[:-1]),
     *((("model", model), "--fit", FILES) for model in ("checkpoint-time", "remaining", "startup", "spotdnn")),
@@ -37,7 +37,7 @@ CALLS = (
 )
 
 TOGETHER = (
-    ((*BACKTEST, "--slices", "4"), "sliced"), ((*BACKTEST, "--climates", "{windows}"), "spotnik"), ((*BACKTEST, "--cap-usd", "1"), "--spot-prices"), ((*BACKTEST, "--on-demand-usd", "1"), "--spot-prices"),
+    ((*BACKTEST, "--slices", "4"), "sliced"), ((*BACKTEST, "--learn-from", "{windows}"), "spotnik"), ((*BACKTEST, "--cap-usd", "1"), "--spot-prices"), ((*BACKTEST, "--on-demand-usd", "1"), "--spot-prices"),
     ((*BACKTEST, "--spot-prices", "{history}", "--on-demand-usd", "1", "--price-ratio", "3"), "both"), ((*BACKTEST, "--unknown"), "--calibration"), ((*BACKTEST, "--nodes", "3"), "--calibration"),
     ((*BACKTEST, "--json"), "--calibration"), ((*BACKTEST, "--move-time", "3"), "--place"), ((*BACKTEST, "--egress-usd", "3"), "--place"), ((*BACKTEST, "--state-gb", "3"), "--place"),
     *(((*BACKTEST[:4], "spotnik", *BACKTEST[5:], "--never-dearer", "0.02", "--pair-speed", speed), "one place") for speed in ("0", "1")),

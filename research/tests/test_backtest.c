@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The job simulator on windows that can be worked out by hand, and every policy's promise on random
  * ones: no deadline is missed, and hours add up. */
-#include "tables/climate.h"
+#include "tables/hazards.h"
 #include "tables/price_means.h"
 #include "tables/windows_cut.h"
 #include "tables/foresight.h"
@@ -243,7 +243,8 @@ TEST(prices_are_seen)
     t.price_ratio = t.cap = 3;
     t.price_typical = spotnik_prices_mean_below(&prices, t.cap);
     t.pair_speed = 1.8;
-    assert_int_equal(spotnik_foresight_new(&t, spotnik_climates_builtin, 4, &foresight, NULL), 0);
+    assert_int_equal(spotnik_foresight_new(&t, spotnik_hazard_tables_builtin, 4, &foresight, NULL),
+                     0);
     memset(machines, 1, sizeof(machines));
     const struct spotnik_window window = { machines, 90 };
     for (unsigned i = 0; i < 24; i++) {
@@ -285,7 +286,8 @@ TEST(nobody_is_late)
     uint8_t machines[90];
 
     with.pair_speed = 1.6;
-    assert_int_equal(spotnik_foresight_new(&with, spotnik_climates_builtin, 3, &foresight, NULL),
+    assert_int_equal(spotnik_foresight_new(&with, spotnik_hazard_tables_builtin, 3, &foresight,
+                                           NULL),
                      0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
                                                spotnik_policy_sliced(&sliced),
@@ -365,7 +367,8 @@ TEST(movers_are_not_late)
     unsigned moves = 0;
 
     t.pair_speed = 1;
-    assert_int_equal(spotnik_foresight_new(&t, spotnik_climates_builtin, 3, &foresight, NULL), 0);
+    assert_int_equal(spotnik_foresight_new(&t, spotnik_hazard_tables_builtin, 3, &foresight, NULL),
+                     0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
                                                spotnik_policy_sliced(&sliced),
                                                spotnik_policy_foresight(foresight) };
@@ -404,7 +407,7 @@ TEST(impossible_terms)
     assert_non_null(strstr(fault.text, "--deadline 10.40h"));
 }
 
-TEST(climate_counts)
+TEST(hazard_counts)
 {
     /* 100 stretches: up for 6 ticks (1 h), down for 3 (30 min) */
     static uint8_t machines[900];
@@ -412,15 +415,15 @@ TEST(climate_counts)
     const struct spotnik_windows windows = { .tick_s = TICK_S,
                                              .count = 1,
                                              .windows = (struct spotnik_window *)&window };
-    struct spotnik_climate climate;
+    struct spotnik_hazard_table hazards;
 
     for (size_t i = 0; i < 900; i++)
         machines[i] = i % 9 < 6;
-    spotnik_climate_learn(&windows, &climate);
-    assert_true(climate.end_per_h[true][2] > 1); /* all end between 36 and 75 minutes */
-    assert_true(climate.end_per_h[true][0] < 0.05);
-    assert_int_equal(spotnik_climate_bucket(0), 0);
-    assert_int_equal(spotnik_climate_bucket(1e9), SPOTNIK_CLIMATE_BUCKETS - 1);
+    spotnik_hazard_table_learn(&windows, &hazards);
+    assert_true(hazards.end_per_h[true][2] > 1); /* all end between 36 and 75 minutes */
+    assert_true(hazards.end_per_h[true][0] < 0.05);
+    assert_int_equal(spotnik_hazard_bucket(0), 0);
+    assert_int_equal(spotnik_hazard_bucket(1e9), SPOTNIK_HAZARD_BUCKETS - 1);
 }
 
 static void refused(const char *text, const char *part)

@@ -27,7 +27,8 @@ static const char usage[] =
     "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
     "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
     "[--speedup X]]\n"
-    "                    [--availability TYPE[@ZONE]=TRACE]... [--climates TRACE]... [--lifetimes "
+    "                    [--availability TYPE[@ZONE]=TRACE]... [--learn-from TRACE]... "
+    "[--lifetimes "
     "FILE "
     "[--cap 24h]]\n"
     "                    [--from-status FILE [--running "
@@ -44,7 +45,7 @@ static const char usage[] =
     "knee of the Pareto\n"
     "front is chosen. --availability tells what was seen of a place until now; of places without "
     "it only how such\n"
-    "machines fare in general (--climates learns that from your traces). --churn replays a trace "
+    "machines fare in general (--learn-from learns that from your traces). --churn replays a trace "
     "for all spot\n"
     "machines, every run from another instant (from its beginning with ,start=0s). --from-status "
     "re-plans from what\n"
@@ -408,8 +409,8 @@ static bool read_option(void *context, int option)
         return spotnik_cli_append("plan", optarg, call->known.seen, &call->known.seen_count,
                                   SPOTNIK_SEEN_MAX);
     case 'K':
-        return spotnik_cli_append("plan", optarg, call->known.climates, &call->known.climate_count,
-                                  SPOTNIK_SEEN_MAX);
+        return spotnik_cli_append("plan", optarg, call->known.learn_from,
+                                  &call->known.learn_from_count, SPOTNIK_SEEN_MAX);
     case 'L':
         call->known.lifetimes = optarg;
         return true;
@@ -516,7 +517,7 @@ static const struct option options[] = {
     { "spent", 1, 0, 'X' },
     { "churn", 1, 0, 'C' },
     { "availability", 1, 0, 'A' },
-    { "climates", 1, 0, 'K' },
+    { "learn-from", 1, 0, 'K' },
     { "lifetimes", 1, 0, 'L' },
     { "cap", 1, 0, 'G' },
     { "speedup", 1, 0, 'U' },

@@ -23,9 +23,9 @@ static void few_tell(size_t count)
                 count, count == 1 ? "" : "s", FEW_TRACES);
 }
 
-int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
-                           struct spotnik_availability *availability_out,
-                           struct spotnik_fault *fault)
+int spotnik_availability_read(const char *const *paths, size_t count, size_t regimes,
+                                struct spotnik_availability *availability_out,
+                                struct spotnik_fault *fault)
 {
     struct spotnik_trace *traces = calloc(count + 1, sizeof(*traces));
     int rc = traces ? 0 : spotnik_fault_set(fault, "out of memory");
@@ -74,7 +74,7 @@ static int seen_load(const char *text, const struct spotnik_known *known,
         if (!in_place(offer, type, zone ? zone : ""))
             continue;
         pool->kind = SPOTNIK_POOL_SEEN;
-        pool->availability = known->climate_count      ? &known->availability
+        pool->availability = known->learn_from_count   ? &known->availability
                              : offer->accelerators > 0 ? &spotnik_availability_accelerators
                                                        : &spotnik_availability_processors;
         offer->pool = pool;
@@ -93,9 +93,9 @@ int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *cata
 {
     int rc = 0;
 
-    if (known->climate_count) {
-        rc = spotnik_climates_learn(known->climates, known->climate_count, SPOTNIK_REGIMES_LEARNED,
-                                    &known->availability, fault);
+    if (known->learn_from_count) {
+        rc = spotnik_availability_read(known->learn_from, known->learn_from_count,
+                                         SPOTNIK_REGIMES_LEARNED, &known->availability, fault);
         work->availability = &known->availability;
     }
     for (size_t i = 0; !rc && i < known->seen_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the options of `spotnik plan` tell of spot capacity: traces of places, climates,
- * lifetimes. */
+/* What the options of `spotnik plan` tell of spot capacity: traces of places, traces of others to
+ * learn from, lifetimes. */
 #ifndef SPOTNIK_CLI_PLAN_KNOWN_H
 #define SPOTNIK_CLI_PLAN_KNOWN_H
 
@@ -12,8 +12,8 @@
 #define SPOTNIK_REGIMES_LEARNED 8
 
 struct spotnik_known {
-    const char *seen[SPOTNIK_SEEN_MAX], *climates[SPOTNIK_SEEN_MAX], *lifetimes;
-    size_t seen_count, climate_count;
+    const char *seen[SPOTNIK_SEEN_MAX], *learn_from[SPOTNIK_SEEN_MAX], *lifetimes;
+    size_t seen_count, learn_from_count;
     struct spotnik_pool pools[SPOTNIK_SEEN_MAX];
     struct spotnik_availability availability;
     struct spotnik_survival lives;
@@ -25,8 +25,8 @@ int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *cata
 void spotnik_known_free(struct spotnik_known *known);
 
 /* Learns from files of traces. */
-int spotnik_climates_learn(const char *const *paths, size_t count, size_t regimes,
-                           struct spotnik_availability *availability_out,
-                           struct spotnik_fault *fault);
+int spotnik_availability_read(const char *const *paths, size_t count, size_t regimes,
+                                struct spotnik_availability *availability_out,
+                                struct spotnik_fault *fault);
 
 #endif

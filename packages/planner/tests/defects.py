@@ -50,7 +50,7 @@ def availability(ups, gap_s=600):
 
 def first(f):
     """Four spot machines that need 7.7 of 8 hours are not 100 % sure, whatever is told of single losses; capacity goes for all at
-    once and stays away; lifetimes and climates count."""
+    once and stays away; lifetimes and traces to learn from count."""
     work = 30
     for words in ((), ("--losses-per-h", "0.6"),
                   ("--advisor", f.put("advisor.json", {"spot_advisor": {"us-east-1": {"Linux": {"p3.2xlarge": {"s": 70, "r": 4}}}}}))):
@@ -73,7 +73,7 @@ def first(f):
         ups = []
         while len(ups) < 6000:
             ups += [int(draw.random() < up)] * draw.randrange(3, 30)
-        chances.append(f.fleets(work, "16h", "--climates", f.put(name, availability(ups)))[4]["chance"])
+        chances.append(f.fleets(work, "16h", "--learn-from", f.put(name, availability(ups)))[4]["chance"])
     assert chances[0] > chances[1] + 0.3, chances
     # a place that never had a machine: that is known of it, not a broken file
     never = f.put("never.json", availability([0] * 2000))

@@ -27,7 +27,7 @@ CALLS = (
     (PLAN, "--machines", (*COUNTS, "0", "1025")), (PLAN, "--runs", (*COUNTS, "0", "19")), (PLAN, "--seed", (*NUMBERS, "1.5", "1e16")),
     (PLAN, "--losses-per-h", (*NUMBERS, "1e4")), (PLAN, "--gpu-memory", (*NUMBERS, "1e6")), (PLAN, "--storage-usd", (*NUMBERS, "1e9")),
     (PLAN, "--only", (*WORDS, "Spot", "spot,on-demand")), (PLAN, "-o", (*WORDS, "JSON", "yaml")),
-    *((PLAN, option, FILES) for option in ("--profile", "--prices", "--advisor", "--lifetimes", "--churn", "--climates", "--from-status", "--history")),
+    *((PLAN, option, FILES) for option in ("--profile", "--prices", "--advisor", "--lifetimes", "--churn", "--learn-from", "--from-status", "--history")),
     *((PLAN, option, WORDS) for option in ("--cloud", "--region", "--zone", "--type", "--accelerator", "--availability", "--quota", "--data")),
     (PLAN, "--history", ("p3.2xlarge", "p3.2xlarge=", "=x", "p3.2xlarge=/nowhere", "nonsense={history}")),
     (PLAN, "--availability", ("p3.2xlarge", "p3.2xlarge=", "={windows}", "p3.2xlarge=/nowhere", "nonsense={windows}", "p3.2xlarge@moon={windows}", "a" * 500 + "={windows}")),

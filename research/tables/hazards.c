@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Learns hazards from availability traces by counting: ends / hours at risk. */
-#include "climate.h"
+#include "hazards.h"
 
 #include <math.h>
 #include <string.h>
 
-const double spotnik_climate_age_h[SPOTNIK_CLIMATE_BUCKETS - 1] = { 0.25, 0.6, 1.25, 3, 8 };
+const double spotnik_hazard_age_h[SPOTNIK_HAZARD_BUCKETS - 1] = { 0.25, 0.6, 1.25, 3, 8 };
 
-size_t spotnik_climate_bucket(double age_s)
+size_t spotnik_hazard_bucket(double age_s)
 {
     size_t bucket = 0;
 
-    while (bucket < SPOTNIK_CLIMATE_BUCKETS - 1 && age_s / 3600 >= spotnik_climate_age_h[bucket])
+    while (bucket < SPOTNIK_HAZARD_BUCKETS - 1 && age_s / 3600 >= spotnik_hazard_age_h[bucket])
         bucket++;
     return bucket;
 }
 
 struct exposure {
-    double ends[2][SPOTNIK_CLIMATE_BUCKETS], hours[2][SPOTNIK_CLIMATE_BUCKETS];
+    double ends[2][SPOTNIK_HAZARD_BUCKETS], hours[2][SPOTNIK_HAZARD_BUCKETS];
 };
 
 /* One window; its first and last stretches have no known start and end: the first is left out, the
@@ -30,7 +30,7 @@ static void expose(const struct spotnik_window *window, double tick_s, struct ex
         bool up = window->machines[i] > 0, known = age_s >= 0;
         bool ends = i + 1 < window->ticks && (window->machines[i + 1] > 0) != up;
         if (known) {
-            size_t bucket = spotnik_climate_bucket(age_s);
+            size_t bucket = spotnik_hazard_bucket(age_s);
             seen->hours[up][bucket] += tick_s / 3600;
             seen->ends[up][bucket] += ends;
             age_s += tick_s;
@@ -40,8 +40,8 @@ static void expose(const struct spotnik_window *window, double tick_s, struct ex
     }
 }
 
-void spotnik_climate_learn(const struct spotnik_windows *windows,
-                           struct spotnik_climate *climate_out)
+void spotnik_hazard_table_learn(const struct spotnik_windows *windows,
+                                struct spotnik_hazard_table *table_out)
 {
     struct exposure seen = { 0 };
 
@@ -49,12 +49,12 @@ void spotnik_climate_learn(const struct spotnik_windows *windows,
         expose(&windows->windows[i], windows->tick_s, &seen);
     for (int up = 0; up < 2; up++) {
         double ends = 0.5, hours = 1;
-        for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++) {
+        for (size_t b = 0; b < SPOTNIK_HAZARD_BUCKETS; b++) {
             ends += seen.ends[up][b];
             hours += seen.hours[up][b];
         }
         double mean = ends / hours;
-        for (size_t b = 0; b < SPOTNIK_CLIMATE_BUCKETS; b++)
-            climate_out->end_per_h[up][b] = (seen.ends[up][b] + 1) / (seen.hours[up][b] + 1 / mean);
+        for (size_t b = 0; b < SPOTNIK_HAZARD_BUCKETS; b++)
+            table_out->end_per_h[up][b] = (seen.ends[up][b] + 1) / (seen.hours[up][b] + 1 / mean);
     }
 }

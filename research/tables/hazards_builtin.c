@@ -3,9 +3,9 @@
  * traces of single V100 and 64-vCPU machines on AWS, February and April 2023 (collected by the
  * SkyPilot project). Printed by `spotnik backtest --learn FILE...`. No later trace and none of
  * October 2022 went in. */
-#include "climate.h"
+#include "hazards.h"
 
-const struct spotnik_climate spotnik_climates_builtin[] = {
+const struct spotnik_hazard_table spotnik_hazard_tables_builtin[] = {
     { "aws-02-15-2023 us-east-1a_v100_1",
       { { 1.377, 0.919, 0.407, 0.281, 0.117, 0.081 },
         { 1.710, 1.811, 1.501, 0.687, 0.523, 2.577 } } },
@@ -56,5 +56,5 @@ const struct spotnik_climate spotnik_climates_builtin[] = {
         { 1.222, 0.526, 0.607, 0.319, 0.207, 0.321 } } },
 };
 
-const size_t spotnik_climates_builtin_count =
-    sizeof(spotnik_climates_builtin) / sizeof(*spotnik_climates_builtin);
+const size_t spotnik_hazard_tables_builtin_count =
+    sizeof(spotnik_hazard_tables_builtin) / sizeof(*spotnik_hazard_tables_builtin);
