@@ -20,7 +20,7 @@ import plan_histories  # noqa: E402
 import plan_places  # noqa: E402
 import plan_published  # noqa: E402
 
-POLICIES = ("greedy", "sliced", "uniform", "foresight", "overlap", "spotnik", "omniscient")
+POLICIES = ("greedy", "sliced", "uniform", "dp", "overlap", "spotnik", "omniscient")
 COLOURS = ("#1f5fbf", "#c0392b", "#0a7d32", "#8e44ad", "#e08a00", "#555555", "#00a0a0")
 
 
@@ -155,8 +155,8 @@ def backtests(p, out, folder):
     out += shown
     overall = {policy: sum(sum(cost[name, policy]) for name in groups) / 8 for policy in POLICIES}
     out.append("Over all eight: " + ", ".join(f"{k} {v:.2f}" for k, v in overall.items())
-               + f"; spotnik {100 * (1 - overall['spotnik'] / overall['uniform']):.1f} % and foresight "
-               f"{100 * (1 - overall['foresight'] / overall['uniform']):.1f} % cheaper than uniform.\n")
+               + f"; spotnik {100 * (1 - overall['spotnik'] / overall['uniform']):.1f} % and dp "
+               f"{100 * (1 - overall['dp'] / overall['uniform']):.1f} % cheaper than uniform.\n")
     plot_files(os.path.join(folder, "plan_policies.svg"), "Cost of 48 h of work in 60 h, by file of spot windows", "hours of the spot price",
                [row[0].removeprefix("us-west-").replace("_", "\n", 1).replace("_", " x") for row in files],
                {policy: [value for name in groups for value in cost[name, policy]] for policy in POLICIES})

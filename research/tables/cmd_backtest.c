@@ -5,7 +5,7 @@
 #include "learned.h"
 #include "price_means.h"
 #include "hazards.h"
-#include "foresight.h"
+#include "dp_policy.h"
 #include "guard.h"
 #include "omniscient.h"
 #include "policy.h"
@@ -33,8 +33,8 @@ static const char usage[] =
     "12m\n"
     "       spotnik backtest --learn FILE...\n"
     "\n"
-    "Policies: on-demand, greedy, sliced, uniform, foresight (these hold one machine at a time), "
-    "spotnik (foresight,\n"
+    "Policies: on-demand, greedy, sliced, uniform, dp (these hold one machine at a time), "
+    "spotnik (dp,\n"
     "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: "
     "knows the future, in\n"
     "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: "
@@ -48,7 +48,7 @@ static const char usage[] =
     "policy's prior from other\n"
     "traces than the built-in ones; --learn prints such a prior. --cap-usd: spot is taken back "
     "above this "
-    "price; foresight\n"
+    "price; dp\n"
     "and spotnik never pay more than on-demand. bound: no policy can be cheaper. --never-dearer "
     "0.02: spotnik does as\n"
     "uniform does, at any price that --cap-usd does not forbid, where it might become dearer by "
@@ -258,17 +258,16 @@ static void prices_cap(struct call *call)
         return;
     if (!call->cap_given && is_guarded(call))
         terms->worth = terms->price_ratio;
-    else if (!call->cap_given
-             && (!strcmp(call->policy, "spotnik") || !strcmp(call->policy, "foresight")))
+    else if (!call->cap_given && (!strcmp(call->policy, "spotnik") || !strcmp(call->policy, "dp")))
         terms->cap = terms->price_ratio;
     double most = terms->worth > 0 ? terms->worth : terms->cap;
     if (most > 0)
         terms->price_typical = fmax(0, spotnik_prices_mean_below(terms->prices, most));
 }
 
-/* The policy by name; `foresight` is freed by the caller. */
+/* The policy by name; `dp` is freed by the caller. */
 static int policy_make(struct call *call, struct spotnik_policy *policy_out,
-                       struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+                       struct spotnik_dp_policy **dp_out, struct spotnik_fault *fault)
 {
     static struct spotnik_hazard_table tables[FILES_MAX];
     const char *name = call->policy;
@@ -286,22 +285,22 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
         *policy_out = (struct spotnik_policy){ .name = name }; /* it does not choose as it goes */
     else if (!strcmp(name, "on-demand"))
         *policy_out = spotnik_policy_on_demand();
-    else if (strcmp(name, "foresight") && strcmp(name, "spotnik"))
+    else if (strcmp(name, "dp") && strcmp(name, "spotnik"))
         return spotnik_fault_set(
             fault,
-            "no policy '%s'; there are on-demand, greedy, sliced, uniform, foresight, spotnik, "
+            "no policy '%s'; there are on-demand, greedy, sliced, uniform, dp, spotnik, "
             "omniscient and bound",
             name);
     else if (spotnik_hazard_tables_load(call->learn_from, call->learn_from_count, tables, fault)
-             || spotnik_foresight_new(&call->terms,
+             || spotnik_dp_policy_new(&call->terms,
                                       call->learn_from_count ? tables
                                                              : spotnik_hazard_tables_builtin,
                                       call->learn_from_count ? call->learn_from_count
                                                              : spotnik_hazard_tables_builtin_count,
-                                      foresight_out, fault))
+                                      dp_out, fault))
         return -1;
     else
-        *policy_out = policy_guard(call, spotnik_policy_foresight(*foresight_out));
+        *policy_out = policy_guard(call, spotnik_policy_dp(*dp_out));
     return 0;
 }
 
@@ -344,20 +343,19 @@ static int moves_price(struct call *call, struct spotnik_fault *fault)
 
 static int backtest(struct call *call, struct spotnik_fault *fault)
 {
-    struct spotnik_foresight *foresight = NULL;
+    struct spotnik_dp_policy *dp = NULL;
     struct spotnik_policy policy;
     struct spotnik_tally tally = { 0 };
 
     if (prices_load(call, fault) || moves_price(call, fault)
-        || spotnik_job_terms_check(&call->terms, fault)
-        || policy_make(call, &policy, &foresight, fault))
+        || spotnik_job_terms_check(&call->terms, fault) || policy_make(call, &policy, &dp, fault))
         return -1;
     int rc = 0;
     if (call->place_count)
         rc = world_run(call, call->places, call->place_count, &policy, &tally, fault);
     for (size_t i = 0; !rc && i < call->window_count; i++)
         rc = world_run(call, &call->windows[i], 1, &policy, &tally, fault);
-    spotnik_foresight_free(foresight);
+    spotnik_dp_policy_free(dp);
     spotnik_prices_free(&call->prices);
     return rc ? rc : spotnik_cli_json(tally_json(call, &tally));
 }
@@ -387,7 +385,7 @@ static int calibration(struct call *call, struct spotnik_fault *fault)
 static const char *passed_over(const struct call *call)
 {
     const char *policy = call->policy ? call->policy : "";
-    bool learns = !strcmp(policy, "spotnik") || !strcmp(policy, "foresight"),
+    bool learns = !strcmp(policy, "spotnik") || !strcmp(policy, "dp"),
          sliced = !strcmp(policy, "sliced") || !strcmp(policy, "time-sliced"),
          runs = !call->learn && !call->calibration;
     const struct spotnik_cli_rule rules[] = {
@@ -399,7 +397,7 @@ static const char *passed_over(const struct call *call)
                                             "--past, --together and --regimes are "
                                             "of --calibration: give that, or leave them out" },
         { runs && given(call, "c") && *policy && !learns,
-          "--learn-from teaches the policies spotnik and foresight alone: leave them out" },
+          "--learn-from teaches the policies spotnik and dp alone: leave them out" },
         { runs && given(call, "s") && *policy && !sliced,
           "--slices are of the policy sliced: leave them out" },
         { runs && given(call, "D") && *policy && strcmp(policy, "spotnik"),

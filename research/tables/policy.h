@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When to run on spot, on on-demand, or not at all. Greedy, Time-Sliced and Uniform Progress are
- * those of Can't Be Late (NSDI'24, section 4); `foresight` is ours: see foresight.c. */
+ * those of Can't Be Late (NSDI'24, section 4); `dp` is ours: see dp_policy.c. */
 #ifndef SPOTNIK_RESEARCH_POLICY_H
 #define SPOTNIK_RESEARCH_POLICY_H
 

@@ -144,7 +144,7 @@ def backtest(p, policy, files, *options):
 def backtests(p):
     files = window_files(p)
     results = {policy: backtest(p, policy, files)
-               for policy in ("on-demand", "greedy", "sliced", "uniform", "foresight", "spotnik")}
+               for policy in ("on-demand", "greedy", "sliced", "uniform", "dp", "spotnik")}
     for policy, result in results.items():
         assert result["missed_deadlines"] == 0, policy
         assert abs(result["on_demand_hours"] + result["spot_hours"] - 48) < 1e-3

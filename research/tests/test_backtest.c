@@ -4,7 +4,7 @@
 #include "tables/hazards.h"
 #include "tables/price_means.h"
 #include "tables/windows_cut.h"
-#include "tables/foresight.h"
+#include "tables/dp_policy.h"
 #include "tables/omniscient.h"
 #include "tables/policy.h"
 #include "common/windows.h"
@@ -228,7 +228,7 @@ TEST(prices_are_seen)
     static double at_s[STEPS], price[STEPS];
     struct spotnik_prices prices = { STEPS, at_s, price };
     struct spotnik_job_terms t = terms;
-    struct spotnik_foresight *foresight;
+    struct spotnik_dp_policy *dp;
     double ours = 0, theirs = 0;
     uint8_t machines[90];
     unsigned seed = 7;
@@ -243,8 +243,7 @@ TEST(prices_are_seen)
     t.price_ratio = t.cap = 3;
     t.price_typical = spotnik_prices_mean_below(&prices, t.cap);
     t.pair_speed = 1.8;
-    assert_int_equal(spotnik_foresight_new(&t, spotnik_hazard_tables_builtin, 4, &foresight, NULL),
-                     0);
+    assert_int_equal(spotnik_dp_policy_new(&t, spotnik_hazard_tables_builtin, 4, &dp, NULL), 0);
     memset(machines, 1, sizeof(machines));
     const struct spotnik_window window = { machines, 90 };
     for (unsigned i = 0; i < 24; i++) {
@@ -252,7 +251,7 @@ TEST(prices_are_seen)
         t.prices_from_s = i * 4 * 3600.0;
         struct spotnik_job_terms blind = t;
         blind.cap = blind.pair_speed = 0;
-        struct spotnik_job_result r = run(machines, 90, &t, spotnik_policy_foresight(foresight));
+        struct spotnik_job_result r = run(machines, 90, &t, spotnik_policy_dp(dp));
         struct spotnik_job_result u = run(machines, 90, &blind, spotnik_policy_uniform());
         assert_int_equal(spotnik_bound_run(&window, TICK_S, &t, &bound, NULL), 0);
         assert_false(r.missed);
@@ -263,7 +262,7 @@ TEST(prices_are_seen)
     }
     if (ours > 0.9 * theirs)
         fail_msg("%.2f against %.2f", ours, theirs);
-    spotnik_foresight_free(foresight);
+    spotnik_dp_policy_free(dp);
 }
 
 static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
@@ -281,18 +280,15 @@ static void random_window(uint8_t *machines, size_t ticks, unsigned seed)
 TEST(nobody_is_late)
 {
     struct spotnik_sliced sliced = { 5 };
-    struct spotnik_foresight *foresight;
+    struct spotnik_dp_policy *dp;
     struct spotnik_job_terms with = terms;
     uint8_t machines[90];
 
     with.pair_speed = 1.6;
-    assert_int_equal(spotnik_foresight_new(&with, spotnik_hazard_tables_builtin, 3, &foresight,
-                                           NULL),
-                     0);
+    assert_int_equal(spotnik_dp_policy_new(&with, spotnik_hazard_tables_builtin, 3, &dp, NULL), 0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
                                                spotnik_policy_sliced(&sliced),
-                                               spotnik_policy_on_demand(),
-                                               spotnik_policy_foresight(foresight) };
+                                               spotnik_policy_on_demand(), spotnik_policy_dp(dp) };
     for (unsigned seed = 1; seed <= 300; seed++) {
         random_window(machines, 90, seed);
         for (size_t i = 0; i < 5; i++) {
@@ -304,7 +300,7 @@ TEST(nobody_is_late)
             }
         }
     }
-    spotnik_foresight_free(foresight);
+    spotnik_dp_policy_free(dp);
 }
 
 static struct spotnik_job_result run_places(const struct spotnik_window *places, size_t count,
@@ -357,7 +353,7 @@ TEST(a_move_is_paid_for)
 TEST(movers_are_not_late)
 {
     struct spotnik_sliced sliced = { 5 };
-    struct spotnik_foresight *foresight;
+    struct spotnik_dp_policy *dp;
     struct spotnik_job_terms t = terms;
     static uint8_t machines[3][90];
     const struct spotnik_window places[] = { { machines[0], 90 },
@@ -367,11 +363,10 @@ TEST(movers_are_not_late)
     unsigned moves = 0;
 
     t.pair_speed = 1;
-    assert_int_equal(spotnik_foresight_new(&t, spotnik_hazard_tables_builtin, 3, &foresight, NULL),
-                     0);
+    assert_int_equal(spotnik_dp_policy_new(&t, spotnik_hazard_tables_builtin, 3, &dp, NULL), 0);
     const struct spotnik_policy policies[] = { spotnik_policy_greedy(), spotnik_policy_uniform(),
                                                spotnik_policy_sliced(&sliced),
-                                               spotnik_policy_foresight(foresight) };
+                                               spotnik_policy_dp(dp) };
     for (unsigned seed = 1; seed <= 300; seed++) {
         for (unsigned place = 0; place < 3; place++)
             random_window(machines[place], 90, 3 * seed + place);
@@ -390,7 +385,7 @@ TEST(movers_are_not_late)
             stayed[costs] += spotnik_backtest_cost(&r, 3);
         }
     }
-    spotnik_foresight_free(foresight);
+    spotnik_dp_policy_free(dp);
     if (!moves || moved[0] > 0.9 * stayed[0] || moved[1] > 1.1 * stayed[1])
         fail_msg("%u moves, %.0f against %.0f, %.0f against %.0f", moves, moved[0], stayed[0],
                  moved[1], stayed[1]);

@@ -24,8 +24,8 @@ static void few_tell(size_t count)
 }
 
 int spotnik_availability_read(const char *const *paths, size_t count, size_t regimes,
-                                struct spotnik_availability *availability_out,
-                                struct spotnik_fault *fault)
+                              struct spotnik_availability *availability_out,
+                              struct spotnik_fault *fault)
 {
     struct spotnik_trace *traces = calloc(count + 1, sizeof(*traces));
     int rc = traces ? 0 : spotnik_fault_set(fault, "out of memory");
@@ -95,7 +95,7 @@ int spotnik_known_load(struct spotnik_known *known, struct spotnik_catalog *cata
 
     if (known->learn_from_count) {
         rc = spotnik_availability_read(known->learn_from, known->learn_from_count,
-                                         SPOTNIK_REGIMES_LEARNED, &known->availability, fault);
+                                       SPOTNIK_REGIMES_LEARNED, &known->availability, fault);
         work->availability = &known->availability;
     }
     for (size_t i = 0; !rc && i < known->seen_count; i++)

@@ -26,7 +26,7 @@ void spotnik_known_free(struct spotnik_known *known);
 
 /* Learns from files of traces. */
 int spotnik_availability_read(const char *const *paths, size_t count, size_t regimes,
-                                struct spotnik_availability *availability_out,
-                                struct spotnik_fault *fault);
+                              struct spotnik_availability *availability_out,
+                              struct spotnik_fault *fault);
 
 #endif

@@ -6,7 +6,7 @@
  * never grows, and where it stays S falls, so one sweep over (C, S) solves it exactly on the grid.
  * The deadline is not weighed against money here: a choice after which it could be missed is not
  * there. */
-#include "foresight.h"
+#include "dp_policy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct solved {
     double first[2][BUCKETS], first_now[2][BUCKETS];
 };
 
-struct spotnik_foresight {
+struct spotnik_dp_policy {
     struct spotnik_job_terms terms;
     struct solved *solved;
     double *belief; /* log weights */
@@ -148,7 +148,7 @@ static void rows_make(double chain[PHASES][PHASES], struct row rows[PHASES])
     }
 }
 
-static float *cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+static float *cell(const struct spotnik_dp_policy *f, const struct solved *solved, size_t c,
                    size_t s, bool changes)
 {
     size_t length = changes && f->lengths == 2;
@@ -178,7 +178,7 @@ struct step {
  * a cell, a step may end between the very cell that the sweep is at and others. Then it is bilinear
  * in work and time left: every step shortens the time left by whole cells, so all that it looks up
  * is earlier. (Elsewhere that was up to 2 % dearer on traces.) */
-static void ahead_find(const struct spotnik_foresight *f, const struct solved *solved,
+static void ahead_find(const struct spotnik_dp_policy *f, const struct solved *solved,
                        double work_s, double slack_s, unsigned set, bool changes, struct step *step)
 {
     bool by_time = f->terms.changeover_s < f->h_s;
@@ -208,13 +208,13 @@ static double step_cost(const struct step *step, size_t phase)
     return step->price + total;
 }
 
-static double speed(const struct spotnik_foresight *f, unsigned set)
+static double speed(const struct spotnik_dp_policy *f, unsigned set)
 {
     return set == SPOTNIK_IDLE ? 0 : set == SPOTNIK_BOTH ? f->terms.pair_speed : 1;
 }
 
 /* May `to` be held when `slack_s` will be left after the step, and still no deadline be missed? */
-static bool safe(const struct spotnik_foresight *f, double slack_s, double left_s, unsigned from,
+static bool safe(const struct spotnik_dp_policy *f, double slack_s, double left_s, unsigned from,
                  unsigned to)
 {
     double d_s = f->terms.changeover_s - 1; /* a second of grace for the grid */
@@ -228,7 +228,7 @@ static bool safe(const struct spotnik_foresight *f, double slack_s, double left_
 
 /* Holding `to` for one step; false where the rules forbid it. A step in which something starts is
  * as long as a changeover; what an elastic job holds already works on meanwhile. */
-static bool step_make(const struct spotnik_foresight *f, const struct solved *solved, double work_s,
+static bool step_make(const struct spotnik_dp_policy *f, const struct solved *solved, double work_s,
                       double slack_s, unsigned from, unsigned to, struct step *step)
 {
     bool changes = to & ~from, drops = from & ~to, elastic = f->terms.pair_speed > 0;
@@ -253,7 +253,7 @@ static bool step_make(const struct spotnik_foresight *f, const struct solved *so
 
 /* Cost (spot-hours) of one step and of acting optimally afterwards; infinite when the rules forbid
  * it. */
-static double choice_cost(const struct spotnik_foresight *f, const struct solved *solved,
+static double choice_cost(const struct spotnik_dp_policy *f, const struct solved *solved,
                           double work_s, double slack_s, size_t phase, unsigned from, unsigned to)
 {
     struct step step;
@@ -266,7 +266,7 @@ static double choice_cost(const struct spotnik_foresight *f, const struct solved
 
 /* The cost to go of every (phase, set) that may be found here; without spot a set that holds spot
  * goes on without it. */
-static void values_make(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+static void values_make(const struct spotnik_dp_policy *f, const struct solved *solved, size_t c,
                         size_t s, double values[PHASES][SETS])
 {
     double work_s = (double)c * f->h_s, slack_s = (double)s * f->h_s;
@@ -289,7 +289,7 @@ static void values_make(const struct spotnik_foresight *f, const struct solved *
 }
 
 /* One step earlier. */
-static void solve_cell(const struct spotnik_foresight *f, const struct solved *solved, size_t c,
+static void solve_cell(const struct spotnik_dp_policy *f, const struct solved *solved, size_t c,
                        size_t s)
 {
     double values[PHASES][SETS];
@@ -309,13 +309,13 @@ static void solve_cell(const struct spotnik_foresight *f, const struct solved *s
     }
 }
 
-static size_t cells(const struct spotnik_foresight *f)
+static size_t cells(const struct spotnik_dp_policy *f)
 {
     return f->work_cells * f->slack_cells * f->lengths * PHASES * SETS;
 }
 
 /* Nothing is left to pay without work left; the sweep starts from there. */
-static void solve(const struct spotnik_foresight *f, struct solved *solved,
+static void solve(const struct spotnik_dp_policy *f, struct solved *solved,
                   const struct spotnik_hazard_table *hazards)
 {
     double step[PHASES][PHASES], long_step[PHASES][PHASES];
@@ -349,11 +349,11 @@ static struct spotnik_hazard_table rougher(const struct spotnik_hazard_table *ha
     return rough;
 }
 
-int spotnik_foresight_new(const struct spotnik_job_terms *terms,
+int spotnik_dp_policy_new(const struct spotnik_job_terms *terms,
                           const struct spotnik_hazard_table *tables, size_t count,
-                          struct spotnik_foresight **foresight_out, struct spotnik_fault *fault)
+                          struct spotnik_dp_policy **dp_out, struct spotnik_fault *fault)
 {
-    struct spotnik_foresight *f = calloc(1, sizeof(*f));
+    struct spotnik_dp_policy *f = calloc(1, sizeof(*f));
     double base_s = terms->deadline_s / STEPS_PER_DEADLINE;
 
     if (!f)
@@ -382,14 +382,14 @@ int spotnik_foresight_new(const struct spotnik_job_terms *terms,
             solve(f, &f->solved[i], &hazards);
     }
     if (!whole) {
-        spotnik_foresight_free(f);
+        spotnik_dp_policy_free(f);
         return spotnik_fault_set(fault, "out of memory for the policy's tables");
     }
-    *foresight_out = f;
+    *dp_out = f;
     return 0;
 }
 
-void spotnik_foresight_free(struct spotnik_foresight *f)
+void spotnik_dp_policy_free(struct spotnik_dp_policy *f)
 {
     if (!f)
         return;
@@ -400,9 +400,9 @@ void spotnik_foresight_free(struct spotnik_foresight *f)
     free(f);
 }
 
-static void foresight_start(void *self)
+static void dp_start(void *self)
 {
-    struct spotnik_foresight *f = self;
+    struct spotnik_dp_policy *f = self;
 
     memset(f->belief, 0, f->count * sizeof(*f->belief));
     f->changed = false;
@@ -424,10 +424,9 @@ static double first_see(struct solved *solved, bool up, double stretch_s, bool e
     return log(likely);
 }
 
-static void foresight_observe(void *self, bool available, double age_s, double stretch_s,
-                              bool ended)
+static void dp_observe(void *self, bool available, double age_s, double stretch_s, bool ended)
 {
-    struct spotnik_foresight *f = self;
+    struct spotnik_dp_policy *f = self;
     size_t bucket = spotnik_hazard_bucket(age_s);
 
     for (size_t i = 0; i < f->count; i++)
@@ -439,7 +438,7 @@ static void foresight_observe(void *self, bool available, double age_s, double s
 
 /* How much of what the price is beyond the usual one is thought to pass while the job can wait.
  * Below two changeovers of slack it cannot: spot would not be begun any more. */
-static double reversion(const struct spotnik_foresight *f, const struct spotnik_job_view *view)
+static double reversion(const struct spotnik_dp_policy *f, const struct spotnik_job_view *view)
 {
     double slack_s = view->time_left_s - view->work_left_s,
            waits_s = fmax(0, slack_s - 2 * f->terms.changeover_s);
@@ -450,7 +449,7 @@ static double reversion(const struct spotnik_foresight *f, const struct spotnik_
 /* The programme knows one price. What spot costs now beyond the usual is paid for this step; later
  * ones are thought to be usual again, if the job can wait for that. So the job waits out what is
  * dear while waiting is cheap, and hurries where it is cheap. */
-static void price_add(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
+static void price_add(const struct spotnik_dp_policy *f, const struct spotnik_job_view *view,
                       unsigned from, double weight, double cost[SETS])
 {
     double usual = fmin(view->price_usual / f->unit, f->terms.price_ratio),
@@ -462,7 +461,7 @@ static void price_add(const struct spotnik_foresight *f, const struct spotnik_jo
 }
 
 /* Under one hazard table; the first stretch may be of any age. */
-static double hazard_cost(const struct spotnik_foresight *f, const struct solved *solved,
+static double hazard_cost(const struct spotnik_dp_policy *f, const struct solved *solved,
                           const struct spotnik_job_view *view, size_t phase, unsigned from,
                           unsigned to)
 {
@@ -478,7 +477,7 @@ static double hazard_cost(const struct spotnik_foresight *f, const struct solved
 }
 
 /* Expected cost of each set, under the belief. */
-static void costs_make(const struct spotnik_foresight *f, const struct spotnik_job_view *view,
+static void costs_make(const struct spotnik_dp_policy *f, const struct spotnik_job_view *view,
                        size_t phase, unsigned from, double cost[SETS])
 {
     double highest = -INFINITY, total = 0;
@@ -505,9 +504,9 @@ static bool holds_dear(const struct spotnik_job_view *view)
 
 /* With a warning, what would be chosen without spot is started now, and spot works on to its
  * end. */
-static struct spotnik_choice foresight_choose(void *self, const struct spotnik_job_view *view)
+static struct spotnik_choice dp_choose(void *self, const struct spotnik_job_view *view)
 {
-    const struct spotnik_foresight *f = self;
+    const struct spotnik_dp_policy *f = self;
     bool losing = view->warned && (view->machine & SPOTNIK_SPOT) && f->terms.pair_speed > 0;
     bool dear = !losing && holds_dear(view);
     unsigned from = losing || dear ? view->machine & SPOTNIK_ON_DEMAND : view->machine,
@@ -527,11 +526,9 @@ static struct spotnik_choice foresight_choose(void *self, const struct spotnik_j
     return (struct spotnik_choice){ (enum spotnik_machine)best, f->h_s, dear };
 }
 
-struct spotnik_policy spotnik_policy_foresight(struct spotnik_foresight *foresight)
+struct spotnik_policy spotnik_policy_dp(struct spotnik_dp_policy *dp)
 {
-    return (struct spotnik_policy){ .name = "foresight",
-                                    .self = foresight,
-                                    .start = foresight_start,
-                                    .observe = foresight_observe,
-                                    .choose = foresight_choose };
+    return (struct spotnik_policy){
+        .name = "dp", .self = dp, .start = dp_start, .observe = dp_observe, .choose = dp_choose
+    };
 }
