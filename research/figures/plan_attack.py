@@ -218,7 +218,7 @@ def table(rows):
     groups = collections.defaultdict(list)
     for family, _, _, got in rows:
         groups[family if family.startswith("climb") else family.split(", ")[-1]].append(got)
-    print("| histories | cases | cheaper or equal | mean | worst | worst against capped | unguarded: above 2 % | unguarded: worst | unguarded: mean |\n"
+    print("| histories | cases | cheaper or equal | mean | worst | worst against capped | unbounded: above 2 % | unbounded: worst | unbounded: mean |\n"
           "|---|---|---|---|---|---|---|---|---|")
     for name, list_ in [*sorted(groups.items()), ("all", [row[3] for row in rows])]:
         ours = [got["ours"] / got["uniform"] - 1 for got in list_]

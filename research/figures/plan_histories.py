@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Policies on price histories: a table, which plan_results.py prints too. Usage: SPOTNIK_DATA=... research/figures/plan_histories.py SPOTNIK
-With --sweep: other places and jobs. With --guard SHARE...: what never being dearer than Uniform Progress by that share costs (`none`: no
-guard), on 40 rows."""
+With --sweep: other places and jobs. With --bound SHARE...: what never being dearer than Uniform Progress by that share costs (`none`: no
+bound), on 40 rows."""
 import itertools
 import json
 import os
@@ -57,13 +57,13 @@ def sweep(p):
     print(f"worst {max(r[0] for r in rows):+.1f} %, capped {max(r[1] for r in rows):+.1f} %, of {len(rows)}")
 
 
-GUARD_PLACES = ("availability-1-node/aws-10-26-2022/us-west-2a_k80_8", "availability-1-node/aws-10-26-2022/us-west-2b_v100_1",
+BOUND_PLACES = ("availability-1-node/aws-10-26-2022/us-west-2a_k80_8", "availability-1-node/aws-10-26-2022/us-west-2b_v100_1",
                 "availability-1-node/aws-02-15-2023/us-east-1c_v100_1", "availability-1-node/aws-02-15-2023/us-east-2b_v100_1")
-GUARD_JOBS = (("48h", "60h", "12m"), ("12h", "16h", "12m"))
+BOUND_JOBS = (("48h", "60h", "12m"), ("12h", "16h", "12m"))
 
 
 def row_costs(p, windows, prices, job, shares):
-    """By policy: Uniform Progress as published, with a cap, and ours under each guard."""
+    """By policy: Uniform Progress as published, with a cap, and ours under each bound."""
     costs = {}
     kinds = [("uniform", "uniform", ()), ("capped", "uniform", ("--cap-usd", prices[1])), *((share, "spotnik", ("--never-dearer", share)) for share in shares)]
     for kind, policy, more in kinds:
@@ -74,27 +74,27 @@ def row_costs(p, windows, prices, job, shares):
     return costs
 
 
-def guards(p, shares):
-    """What each guard costs: a line a guard, over histories, places and jobs."""
+def bounds(p, shares):
+    """What each bound costs: a line a bound, over histories, places and jobs."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         always = os.path.join(folder, "always.json")
         with open(always, "w") as trace:
             json.dump({"metadata": {"gap_seconds": 600}, "data": [1] * 144 * 150}, trace)
-        for (name, usd, _), place, job in itertools.product(a.HISTORIES, ("always", *GUARD_PLACES), GUARD_JOBS):
+        for (name, usd, _), place, job in itertools.product(a.HISTORIES, ("always", *BOUND_PLACES), BOUND_JOBS):
             windows = always if place == "always" else p.path("spot-traces", place + ".json.gz")
             rows.append(row_costs(p, windows, (name, usd), job, shares))
             print(name, place, job[0], " ".join(f"{share} {100 * (rows[-1][share] / rows[-1]['uniform'] - 1):+.2f} {100 * (rows[-1][share] / rows[-1]['capped'] - 1):+.2f}"
                                                 for share in shares), file=sys.stderr, flush=True)
-    print("| guard | rows | against uniform: mean | worst | against capped: mean | worst |\n|---|---|---|---|---|---|")
+    print("| bound | rows | against uniform: mean | worst | against capped: mean | worst |\n|---|---|---|---|---|---|")
     for share in shares:
         plain, capped = ([100 * (row[share] / row[base] - 1) for row in rows] for base in ("uniform", "capped"))
         print(f"| {share} | {len(rows)} | {sum(plain) / len(rows):+.1f} % | {max(plain):+.1f} % | {sum(capped) / len(rows):+.1f} % | {max(capped):+.1f} % |")
 
 
 if __name__ == "__main__":
-    if sys.argv[2:3] == ["--guard"]:
-        guards(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), sys.argv[3:])
+    if sys.argv[2:3] == ["--bound"]:
+        bounds(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]), sys.argv[3:])
         sys.exit()
     if sys.argv[2:] == ["--sweep"]:
         sweep(a.Planner(sys.argv[1], os.environ["SPOTNIK_DATA"]))

@@ -2,18 +2,18 @@
 /* `spotnik backtest`: a policy over many windows of spot availability; means and deviations as
  * JSON. */
 #include "calibrate.h"
-#include "learned.h"
-#include "price_means.h"
-#include "hazards.h"
+#include "carryover.h"
 #include "dp_policy.h"
-#include "guard.h"
+#include "hazards.h"
+#include "learned.h"
 #include "omniscient.h"
 #include "policy.h"
-#include "cli/plan_args.h"
-#include "cli/plan_known.h"
-#include "purses.h"
+#include "price_means.h"
+#include "regret_bound.h"
 #include "tally.h"
 #include "worlds.h"
+#include "cli/plan_args.h"
+#include "cli/plan_known.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -91,8 +91,8 @@ struct call {
     struct spotnik_sliced sliced;
     bool each, learn, calibration, regimes_asked, cap_given, pair_given;
     double cap_usd_per_h;
-    double dearer_share; /* than uniform, at most; infinite: no guard */
-    struct spotnik_guard guard;
+    double dearer_share; /* than uniform, at most; infinite: no bound */
+    struct spotnik_regret_bound regret_bound;
     struct spotnik_calibrate calibrate;
     const char *prices_path;
     struct spotnik_prices prices;
@@ -149,25 +149,25 @@ static int world_run(struct call *call, const char *const *paths, size_t count,
 {
     struct spotnik_job_result result;
     struct spotnik_worlds worlds;
-    struct spotnik_purses purses = { .saved = NULL };
+    struct spotnik_carryover carryover = { .saved = NULL };
     int rc =
         spotnik_worlds_load(paths, count, call->terms.deadline_s, call->stride_s, &worlds, fault)
-        || spotnik_purses_open(&purses, &call->guard, call->terms.deadline_s,
-                               worlds.cut ? call->stride_s : 0, fault);
+        || spotnik_carryover_open(&carryover, &call->regret_bound, call->terms.deadline_s,
+                                  worlds.cut ? call->stride_s : 0, fault);
 
     for (size_t i = 0; !rc && i < worlds.count; i++) {
         struct spotnik_job_terms terms = call->terms;
         terms.prices_from_s = (double)i * call->stride_s; /* windows do not say when they were */
-        spotnik_purses_take(&purses, i);
+        spotnik_carryover_take(&carryover, i);
         rc = window_run(&worlds, i, &terms, policy, &result, fault);
         if (rc)
             break;
-        spotnik_purses_put(&purses, i, &result, call->terms.price_ratio);
+        spotnik_carryover_put(&carryover, i, &result, call->terms.price_ratio);
         spotnik_tally_add(tally, &result, call->terms.price_ratio);
         if (call->each)
             window_tell(call, paths[0], i, &result);
     }
-    spotnik_purses_close(&purses);
+    spotnik_carryover_close(&carryover);
     spotnik_worlds_free(&worlds);
     return rc ? -1 : 0;
 }
@@ -236,19 +236,20 @@ static bool given(const struct call *call, const char *letters)
 }
 
 /* Not of several places or machines that share no step; of moving prices where asked for. */
-static bool is_guarded(const struct call *call)
+static bool is_bounded(const struct call *call)
 {
     return !strcmp(call->policy, "spotnik") && call->terms.pair_speed > 1 && !call->place_count
            && isfinite(call->dearer_share) && (!call->terms.prices || given(call, "D"));
 }
 
-static struct spotnik_policy policy_guard(struct call *call, struct spotnik_policy policy)
+static struct spotnik_policy policy_bound(struct call *call, struct spotnik_policy policy)
 {
-    return is_guarded(call) ? spotnik_policy_guarded(&call->guard, policy, call->dearer_share)
-                            : policy;
+    return is_bounded(call)
+               ? spotnik_policy_bounded(&call->regret_bound, policy, call->dearer_share)
+               : policy;
 }
 
-/* Spot above on-demand is never worth it, and is taken from our policies. A guarded one drops it by
+/* Spot above on-demand is never worth it, and is taken from our policies. A bounded one drops it by
  * itself: it may have to follow Uniform Progress, which pays any price. */
 static void prices_cap(struct call *call)
 {
@@ -256,7 +257,7 @@ static void prices_cap(struct call *call)
 
     if (!terms->prices)
         return;
-    if (!call->cap_given && is_guarded(call))
+    if (!call->cap_given && is_bounded(call))
         terms->worth = terms->price_ratio;
     else if (!call->cap_given && (!strcmp(call->policy, "spotnik") || !strcmp(call->policy, "dp")))
         terms->cap = terms->price_ratio;
@@ -300,7 +301,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
                                       dp_out, fault))
         return -1;
     else
-        *policy_out = policy_guard(call, spotnik_policy_dp(*dp_out));
+        *policy_out = policy_bound(call, spotnik_policy_dp(*dp_out));
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `excess` bounds what the way back may cost beyond what Uniform Progress has yet to pay. Names and
  * cases are those of docs/design/0006-planner.md. */
-#include "guard.h"
+#include "regret_bound.h"
 
 #include "policy.h"
 
@@ -9,7 +9,7 @@
 
 #define AGAIN_LEAST_S 10.0
 
-/* Both jobs as the guard sees them. */
+/* Both jobs as the bound sees them. */
 struct both {
     const struct spotnik_job_view *view;
     double k, beta, least;   /* on-demand, a second of lag at its worst, spot at its least */
@@ -115,15 +115,15 @@ static double excess(const struct both *b)
 }
 
 /* What may still be lost while `held` is held, in price times seconds. */
-static double room(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
+static double room(const struct spotnik_regret_bound *bound, const struct spotnik_job_view *view,
                    unsigned held)
 {
     const struct both b = both_make(view, held);
     double theirs =
-        (1 + guard->share) * view->beside.paid * 3600
-        + guard->share * (b.k * b.lock_s + b.least * fmax(0, view->beside.work_left_s - b.lock_s));
+        (1 + bound->share) * view->beside.paid * 3600
+        + bound->share * (b.k * b.lock_s + b.least * fmax(0, view->beside.work_left_s - b.lock_s));
 
-    return theirs + (guard->saved - view->own.paid) * 3600 - excess(&b);
+    return theirs + (bound->saved - view->own.paid) * 3600 - excess(&b);
 }
 
 /* While they are on spot and we are not, following them by spot alone may end at any instant. */
@@ -190,40 +190,40 @@ static struct spotnik_choice way_back(const struct spotnik_job_view *view)
     return choice;
 }
 
-static double room_beside(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
-                          unsigned held)
+static double room_beside(const struct spotnik_regret_bound *bound,
+                          const struct spotnik_job_view *view, unsigned held)
 {
-    return room(guard, view, held) - jump(view, held);
+    return room(bound, view, held) - jump(view, held);
 }
 
 /* The least room of what may come of a choice: it is held, it is up, or the simulator refuses to
  * leave on-demand. */
-static double room_of(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
+static double room_of(const struct spotnik_regret_bound *bound, const struct spotnik_job_view *view,
                       unsigned set)
 {
     unsigned now = view->own.held;
-    double least = fmin(room_beside(guard, view, set), room_beside(guard, view, set | now));
+    double least = fmin(room_beside(bound, view, set), room_beside(bound, view, set | now));
 
-    return now & ~set & SPOTNIK_ON_DEMAND ? fmin(least, room_beside(guard, view, now)) : least;
+    return now & ~set & SPOTNIK_ON_DEMAND ? fmin(least, room_beside(bound, view, now)) : least;
 }
 
-static double lasts_s(const struct spotnik_guard *guard, const struct spotnik_job_view *view,
+static double lasts_s(const struct spotnik_regret_bound *bound, const struct spotnik_job_view *view,
                       unsigned set)
 {
-    return room_of(guard, view, set) / shrinks(view);
+    return room_of(bound, view, set) / shrinks(view);
 }
 
 /* What is wanted; or that with on-demand; or what they hold, though we are behind: the first that
  * there is room for. */
-static struct spotnik_choice guard_choose(void *self, const struct spotnik_job_view *view)
+static struct spotnik_choice bound_choose(void *self, const struct spotnik_job_view *view)
 {
-    const struct spotnik_guard *guard = self;
-    struct spotnik_choice choice = guard->inner.choose(guard->inner.self, view);
+    const struct spotnik_regret_bound *bound = self;
+    struct spotnik_choice choice = bound->inner.choose(bound->inner.self, view);
     const unsigned sets[] = { choice.machine, choice.machine | SPOTNIK_ON_DEMAND,
                               view->beside.held };
 
     for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
-        double again_s = lasts_s(guard, view, sets[i]);
+        double again_s = lasts_s(bound, view, sets[i]);
         if (!(again_s >= AGAIN_LEAST_S))
             continue;
         if (choice.again_s > 0)
@@ -234,32 +234,32 @@ static struct spotnik_choice guard_choose(void *self, const struct spotnik_job_v
     return way_back(view);
 }
 
-static void guard_start(void *self)
+static void bound_start(void *self)
 {
-    const struct spotnik_guard *guard = self;
+    const struct spotnik_regret_bound *bound = self;
 
-    if (guard->inner.start)
-        guard->inner.start(guard->inner.self);
+    if (bound->inner.start)
+        bound->inner.start(bound->inner.self);
 }
 
-static void guard_observe(void *self, bool available, double age_s, double stretch_s, bool ended)
+static void bound_observe(void *self, bool available, double age_s, double stretch_s, bool ended)
 {
-    const struct spotnik_guard *guard = self;
+    const struct spotnik_regret_bound *bound = self;
 
-    if (guard->inner.observe)
-        guard->inner.observe(guard->inner.self, available, age_s, stretch_s, ended);
+    if (bound->inner.observe)
+        bound->inner.observe(bound->inner.self, available, age_s, stretch_s, ended);
 }
 
-struct spotnik_policy spotnik_policy_guarded(struct spotnik_guard *guard,
+struct spotnik_policy spotnik_policy_bounded(struct spotnik_regret_bound *bound,
                                              struct spotnik_policy inner, double share)
 {
-    *guard = (struct spotnik_guard){ .inner = inner,
-                                     .uniform = spotnik_policy_uniform(),
-                                     .share = share };
+    *bound = (struct spotnik_regret_bound){ .inner = inner,
+                                            .uniform = spotnik_policy_uniform(),
+                                            .share = share };
     return (struct spotnik_policy){ .name = inner.name,
-                                    .self = guard,
-                                    .start = guard_start,
-                                    .observe = guard_observe,
-                                    .choose = guard_choose,
-                                    .beside = &guard->uniform };
+                                    .self = bound,
+                                    .start = bound_start,
+                                    .observe = bound_observe,
+                                    .choose = bound_choose,
+                                    .beside = &bound->uniform };
 }

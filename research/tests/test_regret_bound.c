@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claim: a guarded policy pays at most its share more than Uniform Progress on any window, whatever
+/* Claim: a bounded policy pays at most its share more than Uniform Progress on any window, whatever
  * the policy inside does: at random, nothing ever, both always, spot never. Nobody is late. Only a
  * price below all that were seen before adds a term, and that is bounded too. */
-#include "tables/guard.h"
+#include "tables/regret_bound.h"
 
 #include "tables/policy.h"
 
@@ -81,9 +81,9 @@ static double beyond(const struct spotnik_job_terms *terms, const uint8_t *machi
 {
     const struct spotnik_window window = { machines, TICKS };
     struct spotnik_job_result result;
-    struct spotnik_guard guard;
+    struct spotnik_regret_bound bound;
     struct spotnik_fault fault;
-    struct spotnik_policy policy = spotnik_policy_guarded(&guard, inner, 0.02);
+    struct spotnik_policy policy = spotnik_policy_bounded(&bound, inner, 0.02);
 
     if (spotnik_backtest_run(&window, TICK_S, terms, &policy, &result, &fault))
         fail_msg("seed %u: %s", seed, fault.text);
