@@ -24,7 +24,7 @@ def section(p, out, _folder):
 hours of the mean spot price. Availability: always (74 windows), or the traces of us-west-2a k80_8 and us-west-2b v100_1 (26 windows). `capped`: spot is
 taken back above the on-demand price. Ours is capped always. `bound`: no policy can be cheaper, however many machines it holds.
 """.replace("\n", " ").strip(), ""]
-    rows = ["| history | availability | uniform | uniform, capped | ours | omniscient | bound | ours against uniform | against capped |",
+    rows = ["| history | availability | uniform | uniform, capped | ours | offline | bound | ours against uniform | against capped |",
             "|---|---|---|---|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as folder:
         always = os.path.join(folder, "always.json")

@@ -79,13 +79,13 @@ def section(out, table, windows, traces, latest, ours, printed, whole):
     {which windows: the same, on windows from the whole recording}."""
     rows = []
     for policy, want in printed.items():
-        ticks = in_ticks(windows, policy) if policy != "omniscient" else ours[policy]
-        moved = "{:.2f} ± {:.2f}".format(*redraw(traces, latest, policy)) if policy != "omniscient" else ""
+        ticks = in_ticks(windows, policy) if policy != "offline" else ours[policy]
+        moved = "{:.2f} ± {:.2f}".format(*redraw(traces, latest, policy)) if policy != "offline" else ""
         rows.append([policy, *(against(*pair) for hours in (ours[policy], ticks) for pair in zip(hours, want)), *want, moved])
     out += ["### Against the printed hours", "", "On the released windows:", ""]
     table(out, ["policy", "on-demand h", "spot h", "on-demand h, in ticks", "spot h, in ticks", "printed on-demand h",
                 "printed spot h", "on-demand h of other 300 windows"], rows)
-    out += [f"The omniscient bound has no policy and no accounting to read differently, and is off by the same hour. The "
+    out += [f"The offline optimum has no policy and no accounting to read differently, and is off by the same hour. The "
             f"released windows last 92 h and start at ticks 0 to {latest}: none starts in the last 92 h of what was recorded. "
             f"Windows of 60 h, which is all that the job needs, from the whole of it (and from recordings of 13 and of 14 "
             f"days, since the traces are described as two weeks, or 13 days):", ""]

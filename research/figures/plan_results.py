@@ -20,7 +20,7 @@ import plan_histories  # noqa: E402
 import plan_places  # noqa: E402
 import plan_published  # noqa: E402
 
-POLICIES = ("greedy", "sliced", "uniform", "dp", "overlap", "spotnik", "omniscient")
+POLICIES = ("greedy", "sliced", "uniform", "dp", "overlap", "spotnik", "offline")
 COLOURS = ("#1f5fbf", "#c0392b", "#0a7d32", "#8e44ad", "#e08a00", "#555555", "#00a0a0")
 
 

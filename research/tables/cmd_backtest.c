@@ -6,7 +6,7 @@
 #include "dp_policy.h"
 #include "hazards.h"
 #include "learned.h"
-#include "omniscient.h"
+#include "offline_optimum.h"
 #include "policy.h"
 #include "price_means.h"
 #include "regret_bound.h"
@@ -35,11 +35,11 @@ static const char usage[] =
     "\n"
     "Policies: on-demand, greedy, sliced, uniform, dp (these hold one machine at a time), "
     "spotnik (dp,\n"
-    "holding a spot and an on-demand machine side by side when that pays), omniscient (a bound: "
+    "holding a spot and an on-demand machine side by side when that pays), offline (a bound: "
     "knows the future, in\n"
     "ticks, one machine). --pair-speed says how fast two machines together are (1 to 2, spotnik: "
     "1.8); with 1 the old\n"
-    "machine only works on while its successor starts. Any policy but omniscient takes it.\n"
+    "machine only works on while its successor starts. Any policy but offline takes it.\n"
     "Costs are in hours of spot price; changeovers are billed. With --spot-prices (timestamp_utc, "
     "spot_usd_per_h) they\n"
     "are in hours of the mean spot price, by the second, and window i starts i strides into the "
@@ -128,8 +128,8 @@ static int window_run(const struct spotnik_worlds *worlds, size_t i,
         return bound_run(places, count, worlds->tick_s, terms, result, fault);
     if (count > 1)
         return spotnik_fault_set(fault,
-                                 "omniscient knows one place; with several take --policy bound");
-    return spotnik_omniscient_run(places, worlds->tick_s, terms, result, fault);
+                                 "offline knows one place; with several take --policy bound");
+    return spotnik_offline_optimum_run(places, worlds->tick_s, terms, result, fault);
 }
 
 static void window_tell(const struct call *call, const char *path, size_t i,
@@ -282,7 +282,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
         *policy_out = spotnik_policy_uniform();
     else if (!strcmp(name, "sliced") || !strcmp(name, "time-sliced"))
         *policy_out = spotnik_policy_sliced(&call->sliced);
-    else if (!strcmp(name, "omniscient") || !strcmp(name, "bound"))
+    else if (!strcmp(name, "offline") || !strcmp(name, "bound"))
         *policy_out = (struct spotnik_policy){ .name = name }; /* it does not choose as it goes */
     else if (!strcmp(name, "on-demand"))
         *policy_out = spotnik_policy_on_demand();
@@ -290,7 +290,7 @@ static int policy_make(struct call *call, struct spotnik_policy *policy_out,
         return spotnik_fault_set(
             fault,
             "no policy '%s'; there are on-demand, greedy, sliced, uniform, dp, spotnik, "
-            "omniscient and bound",
+            "offline and bound",
             name);
     else if (spotnik_hazard_tables_load(call->learn_from, call->learn_from_count, tables, fault)
              || spotnik_dp_policy_new(&call->terms,

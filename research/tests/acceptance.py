@@ -17,7 +17,7 @@ import time
 TERMS = ["--work", "48h", "--deadline", "60h", "--changeover", "12m"]
 ZONES = ("2a_k80_1", "2a_k80_8", "2b_k80_1", "2b_k80_8", "2a_v100_1", "2a_v100_8", "2b_v100_1", "2b_v100_8")
 RECORDED_TICKS = 1767  # where the last of the released windows ends (12.3 days; plan_results.py finds it)
-PRINTED = {"greedy": (30.8, 17.2), "uniform": (25.1, 22.9), "omniscient": (20.7, 27.4)}  # Can't Be Late, table 3
+PRINTED = {"greedy": (30.8, 17.2), "uniform": (25.1, 22.9), "offline": (20.7, 27.4)}  # Can't Be Late, table 3
 
 
 class Planner:
@@ -224,7 +224,7 @@ def calibration(p):
 
 HISTORIES = (("g2.2xlarge", 0.65, "g2.2xlarge"), ("r3.large", 0.175, "r3.large"), ("c3.xlarge", 0.21, "c3.xlarge"),
              ("d2.8xlarge", 5.52, "d2.8xlarge"))  # on-demand prices of 2015
-HISTORY_POLICIES = ("uniform", "capped", "spotnik", "omniscient", "bound")
+HISTORY_POLICIES = ("uniform", "capped", "spotnik", "offline", "bound")
 
 
 def history(p, name, usd, files, policies=HISTORY_POLICIES, stride="48h"):

@@ -5,7 +5,7 @@
 #include "tables/price_means.h"
 #include "tables/windows_cut.h"
 #include "tables/dp_policy.h"
-#include "tables/omniscient.h"
+#include "tables/offline_optimum.h"
 #include "tables/policy.h"
 #include "common/windows.h"
 
@@ -169,7 +169,7 @@ TEST(prices_by_the_second)
 
 /* No policy that is told nothing beats the one that knows all; where spot is always there they
  * agree. */
-TEST(omniscience_bounds)
+TEST(offline_optimum_bounds)
 {
     struct spotnik_job_terms whole = terms;
     struct spotnik_job_result r;
@@ -180,7 +180,7 @@ TEST(omniscience_bounds)
     for (unsigned seed = 1; seed <= 100; seed++) {
         const struct spotnik_window window = { machines, 90 };
         random_window(machines, 90, seed);
-        assert_int_equal(spotnik_omniscient_run(&window, TICK_S, &whole, &r, &fault), 0);
+        assert_int_equal(spotnik_offline_optimum_run(&window, TICK_S, &whole, &r, &fault), 0);
         double bound = spotnik_backtest_cost(&r, whole.price_ratio);
         const struct spotnik_policy policies[] = { spotnik_policy_greedy(),
                                                    spotnik_policy_uniform() };
@@ -192,8 +192,8 @@ TEST(omniscience_bounds)
         }
     }
     memset(machines, 1, sizeof(machines));
-    assert_int_equal(spotnik_omniscient_run(&(struct spotnik_window){ machines, 90 }, TICK_S,
-                                            &terms, &r, &fault),
+    assert_int_equal(spotnik_offline_optimum_run(&(struct spotnik_window){ machines, 90 }, TICK_S,
+                                                 &terms, &r, &fault),
                      0);
     near(r.spot_work_s, 36000);
     assert_int_equal(r.changeovers, 1);

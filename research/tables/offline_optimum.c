@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic programme backwards over ticks: the least cost from here on, by machine and by work done,
  * in units of which a tick and a changeover are multiples. */
-#include "omniscient.h"
+#include "offline_optimum.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,9 +112,9 @@ static struct spotnik_job_result result_of(const struct rest *rest,
     };
 }
 
-int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
-                           const struct spotnik_job_terms *terms,
-                           struct spotnik_job_result *result_out, struct spotnik_fault *fault)
+int spotnik_offline_optimum_run(const struct spotnik_window *window, double tick_s,
+                                const struct spotnik_job_terms *terms,
+                                struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
     int tick_units = units_per_tick(tick_s, terms->changeover_s);
     double unit_s = tick_s / tick_units;

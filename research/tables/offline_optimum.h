@@ -3,16 +3,16 @@
  * the bound that Can't Be Late (NSDI'24) calls Omniscient and solves as an integer programme. Like
  * there, the job holds a machine for whole ticks, and a start takes one changeover off the work
  * done. Of all choices of a machine for each tick, the one of least cost counts. */
-#ifndef SPOTNIK_RESEARCH_OMNISCIENT_H
-#define SPOTNIK_RESEARCH_OMNISCIENT_H
+#ifndef SPOTNIK_RESEARCH_OFFLINE_OPTIMUM_H
+#define SPOTNIK_RESEARCH_OFFLINE_OPTIMUM_H
 
 #include "backtest.h"
 
 /* -1 with a fault when the window is too short, the terms cannot be met, or memory is short. Prices
  * that change, a notice and a pair of machines are not taken into account. */
-int spotnik_omniscient_run(const struct spotnik_window *window, double tick_s,
-                           const struct spotnik_job_terms *terms,
-                           struct spotnik_job_result *result_out, struct spotnik_fault *fault);
+int spotnik_offline_optimum_run(const struct spotnik_window *window, double tick_s,
+                                const struct spotnik_job_terms *terms,
+                                struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
 /* Mean spot price of a tick; 1 without a history. */
 double spotnik_tick_price(const struct spotnik_job_terms *terms, double at_s, double tick_s);
