@@ -89,7 +89,7 @@ int bag_jobs_refresh(struct bag *bag, struct spotnik_fault *fault);
 /* The job of this name, NULL: there is none. */
 struct bag_job *bag_job_find(const struct bag *bag, const char *name);
 
-/* What a job's placeholders stand for: bag_lookup of words.h with a struct bag_values. */
+/* What a job's placeholders stand for: bag_lookup of template.h with a struct bag_values. */
 struct bag_values {
     const struct bag_job *job;
     const char *restart; /* name of the restart file; NULL: there is none */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "bag/terms.h"
-#include "bag/words.h"
+#include "bag/template.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -187,8 +187,8 @@ static int command_check(char *const *command, const struct bag_job *job, bool m
         .job = job, .folder = "", .attempt = "1", .restart = may_restart ? "" : NULL
     };
     char unknown[BAG_NAME_MAX], columns[400] = "";
-    char **filled = bag_words_fill(command, bag_value, &values, unknown);
-    bag_words_free(filled);
+    char **filled = bag_template_fill(command, bag_value, &values, unknown);
+    bag_template_free(filled);
     if (filled != NULL)
         return 0;
     for (size_t i = 0, at = 0; i < spotnik_table_columns(job->table) && at < sizeof columns - 80;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bag/words.h"
+#include "bag/template.h"
 
 static json_t *list_write(char *const *words)
 {
@@ -34,7 +34,7 @@ static char **list_read(const json_t *list)
         const char *word = json_string_value(json_array_get(list, i));
         words[i] = word != NULL ? strdup(word) : NULL;
         if (words[i] == NULL) {
-            bag_words_free(words);
+            bag_template_free(words);
             return NULL;
         }
     }
@@ -45,7 +45,7 @@ static bool short_list_read(const json_t *list, char *ret[BAG_LIST_MAX + 1])
 {
     char **words = list_read(list);
     if (words == NULL || json_array_size(list) > BAG_LIST_MAX) {
-        bag_words_free(words);
+        bag_template_free(words);
         return false;
     }
     memcpy(ret, words, (json_array_size(list) + 1) * sizeof *ret);
@@ -77,8 +77,8 @@ int bag_terms_read(const json_t *root, struct bag_terms *ret, struct spotnik_fau
 
 void bag_terms_free(struct bag_terms *terms)
 {
-    bag_words_free(terms->command);
-    bag_words_free(terms->resume);
+    bag_template_free(terms->command);
+    bag_template_free(terms->resume);
     free(terms->restart);
     for (int i = 0; i <= BAG_LIST_MAX; i++) {
         free(terms->expect[i]);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "bag/words.h"
+#include "bag/template.h"
 #include "bag_run.h"
 #include "base/time.h"
 
@@ -25,7 +25,7 @@ double bag_length_s(const struct bag_work *work, const struct bag_job *job)
         return work->length_count > 0
                    ? (double)work->length_sum_ms / 1e3 / (double)work->length_count
                    : 0;
-    char *filled = bag_word_fill(text, bag_value, &values, unknown);
+    char *filled = bag_template_fill_word(text, bag_value, &values, unknown);
     if (filled == NULL
         || (!spotnik_duration_parse(filled, &seconds) && !spotnik_number_parse(filled, &seconds)))
         seconds = 0;

@@ -463,7 +463,7 @@ static int work_open(struct bag_work *work, const char *folder)
     }
     work->begun_ns = bag_now_ns();
     bag_leftovers_remove(&work->bag);
-    bag_ear_open(work);
+    bag_file_watcher_open(work);
     work->self.id = work->bag.writer;
     work->self.places = work->options->places;
     work->self.cores = work->options->cores;
@@ -513,7 +513,7 @@ int bag_loop(const char *folder, const struct bag_options *options)
         uint64_t now_ns = bag_now_ns();
         signals_read(&work, signals, now_ns);
         notices_heed(&work, now_ns);
-        bag_ear_turn(&work);
+        bag_file_watcher_turn(&work);
         if (work.broken && !work.leaving)
             leave(&work, now_ns, options->grace_ns, "this machine lacks the program");
         if (work.looked_ns == 0 || spotnik_time_since(now_ns, work.looked_ns) >= options->look_ns)

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bag/words.h"
+#include "bag/template.h"
 #include "bag_run.h"
 #include "base/time.h"
 
@@ -130,12 +130,12 @@ static int program_start(struct bag_work *work, struct bag_place *place, const c
                                         "SPOTNIK_BAG_RESTART",
                                         resumes ? place->from.file : "",
                                         NULL };
-    char **command = bag_words_fill(words, bag_value, &values, unknown);
+    char **command = bag_template_fill(words, bag_value, &values, unknown);
     if (command == NULL)
         return -EINVAL;
     bag_attempt_path(work, place, "logs", log);
-    place->pid = bag_guard_start(command, directory, log, environment);
-    bag_words_free(command);
+    place->pid = bag_supervisor_start(command, directory, log, environment);
+    bag_template_free(command);
     return place->pid > 0 ? 0 : (int)place->pid;
 }
 
@@ -151,7 +151,7 @@ void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_
     place->length_s = bag_length_s(work, job);
     int rc = directory_make(work, place, directory);
     if (rc == 0) {
-        bag_ear_start(work, place, directory);
+        bag_file_watcher_start(work, place, directory);
         rc = program_start(work, place, directory);
     }
     if (rc != 0) {
@@ -289,7 +289,7 @@ static enum bag_end judge(struct bag_work *work, struct bag_place *place)
 
 static void forget(struct bag_work *work, struct bag_place *place, enum bag_end end)
 {
-    bag_ear_end(work, place);
+    bag_file_watcher_end(work, place);
     bag_outputs_drop(place->outputs);
     if (place->saves == 0 || bag_job_is_over(place->job)) /* else its saves need what it holds */
         bag_attempt_remove(&work->bag, place->job, place->attempt);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line; bag_loop.c is a
- * worker, bag_place.c one of its places, bag_save.c what it saves. bag_guard.c starts a program,
- * bag_ask.c asks it for a restart file, bag_tell.c says how a bag is. */
+ * worker, bag_place.c one of its places, bag_save.c what it saves. bag_supervisor.c starts a
+ * program, bag_ask.c asks it for a restart file, bag_tell.c prints how a bag is. */
 #ifndef BAG_RUN_H
 #define BAG_RUN_H
 
@@ -27,10 +27,10 @@ struct bag_options {
 };
 
 /* Start a program: in `directory`, its output in `log`, in a process group of its own. It dies with
- * us. Returns the number of the guard, which leads the group and ends as the program does; below 0:
- * -errno. */
-pid_t bag_guard_start(char *const *command, const char *directory, const char *log,
-                      const char *const *environment);
+ * us. Returns the supervisor's number, which leads the group and ends as the program does; below
+ * 0: -errno. */
+pid_t bag_supervisor_start(char *const *command, const char *directory, const char *log,
+                           const char *const *environment);
 
 /* Send the signal to those processes of the program's group that wait for it. Returns how many. */
 uint32_t bag_ask(pid_t group, int number);
@@ -43,7 +43,7 @@ enum bag_stage {
     BAG_STAGE_ENDED,  /* the program has; the folder does not know yet */
 };
 
-/* The outputs at the moment of a restart file (bag_ear.c). */
+/* The outputs at the moment of a restart file (bag_file_watcher.c). */
 struct bag_mark {
     int alarm, record;       /* watches; below 0: none */
     char file[NAME_MAX + 1]; /* the restart file that was touched last */
@@ -152,18 +152,18 @@ void bag_place_outputs_look(struct bag_work *work, struct bag_place *place,
 /* Ask the program for a restart file. False: nobody of it listens. */
 bool bag_place_ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms);
 
-/* ---- bag_ear.c ---- */
+/* ---- bag_file_watcher.c ---- */
 
-void bag_ear_open(struct bag_work *work);
+void bag_file_watcher_open(struct bag_work *work);
 /* Before its program starts, and after it has ended. */
-void bag_ear_start(struct bag_work *work, struct bag_place *place, const char *directory);
-void bag_ear_end(struct bag_work *work, struct bag_place *place);
+void bag_file_watcher_start(struct bag_work *work, struct bag_place *place, const char *directory);
+void bag_file_watcher_end(struct bag_work *work, struct bag_place *place);
 /* As soon as work->alarm can be read: take the outputs of restart files that are new. */
-void bag_ear_turn(struct bag_work *work);
+void bag_file_watcher_turn(struct bag_work *work);
 /* The outputs of the moment of this restart file, which may not have changed since. The caller
  * drops them. NULL: nobody knows. */
-struct bag_outputs *bag_ear_outputs(struct bag_work *work, struct bag_place *place,
-                                    const char *file);
+struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_place *place,
+                                             const char *file);
 
 /* ---- bag_loop.c ---- */
 

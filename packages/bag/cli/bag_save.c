@@ -79,7 +79,7 @@ void bag_place_outputs_look(struct bag_work *work, struct bag_place *place,
     if (bag_restart_same(before, &place->restart))
         return;
     bag_outputs_drop(place->outputs);
-    place->outputs = bag_ear_outputs(work, place, place->restart.file);
+    place->outputs = bag_file_watcher_outputs(work, place, place->restart.file);
     if (place->outputs != NULL || place->restart.file[0] == '\0' || place->told_unmarked)
         return;
     place->told_unmarked = true;

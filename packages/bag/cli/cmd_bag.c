@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bag/words.h"
+#include "bag/template.h"
 #include "bag_life.h"
 #include "bag_run.h"
 #include "base/time.h"
@@ -189,7 +189,7 @@ static bool terms_take(struct request *request, int option, const char *value)
         terms->restart = (char *)(uintptr_t)value;
         return *value != '\0' && strchr(value, '/') == NULL;
     case OPTION_RESUME:
-        terms->resume = bag_words_split(value);
+        terms->resume = bag_template_split(value);
         return terms->resume != NULL;
     case OPTION_ASK:
         terms->ask = signal_parse(value);
@@ -397,7 +397,7 @@ static int make(struct request *request, const char *csv, char **command)
     } else if (status == 0) {
         status = bag_loop(folder, &request->options);
     }
-    bag_words_free(request->terms.resume);
+    bag_template_free(request->terms.resume);
     return status;
 }
 

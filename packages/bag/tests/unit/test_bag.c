@@ -15,7 +15,7 @@
 
 #include "bag/bag.h"
 #include "bag/watch.h"
-#include "bag/words.h"
+#include "bag/template.h"
 #include "base/time.h"
 #include "fixture.h"
 #include "tests.h"
@@ -40,26 +40,26 @@ TEST(words_are_filled)
     };
     char unknown[BAG_NAME_MAX];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *filled = bag_word_fill(cases[i].word, lookup, NULL, unknown);
+        char *filled = bag_template_fill_word(cases[i].word, lookup, NULL, unknown);
         assert_string_equal(filled, cases[i].filled);
         free(filled);
     }
-    assert_null(bag_word_fill("a{U}", lookup, NULL, unknown));
+    assert_null(bag_template_fill_word("a{U}", lookup, NULL, unknown));
     assert_string_equal(unknown, "U");
 }
 
 /* Claim: a line is cut as a shell would, with nothing else that a shell does. */
 TEST(words_are_cut)
 {
-    char **words = bag_words_split("  lmp -in 'in again' \"a\\\"b\" c\\ d'e'  $x ");
+    char **words = bag_template_split("  lmp -in 'in again' \"a\\\"b\" c\\ d'e'  $x ");
     const char *const wanted[] = { "lmp", "-in", "in again", "a\"b", "c de", "$x" };
     assert_non_null(words);
     for (size_t i = 0; i < 6; i++)
         assert_string_equal(words[i], wanted[i]);
     assert_null(words[6]);
-    bag_words_free(words);
-    assert_null(bag_words_split("a 'b"));
-    assert_null(bag_words_split("   "));
+    bag_template_free(words);
+    assert_null(bag_template_split("a 'b"));
+    assert_null(bag_template_split("   "));
 }
 
 /* ---- a bag ---- */

@@ -179,19 +179,19 @@ TEST_WITH(later_outputs_are_told, bag_begin, bag_end)
 }
 
 /* What the kernel has told of a directory, and what it told last. */
-struct ear {
+struct events {
     int fd;
     uint32_t last;
     uint64_t count;
 };
 
-static void ear_read(struct ear *ear)
+static void events_read(struct events *events)
 {
     _Alignas(struct inotify_event) char block[16384];
-    for (ssize_t got; (got = read(ear->fd, block, sizeof block)) > 0;)
-        for (const char *at = block; at < block + got; ear->count++) {
+    for (ssize_t got; (got = read(events->fd, block, sizeof block)) > 0;)
+        for (const char *at = block; at < block + got; events->count++) {
             const struct inotify_event *event = (const void *)at;
-            ear->last = event->mask;
+            events->last = event->mask;
             at += sizeof *event + event->len;
         }
 }
@@ -214,27 +214,27 @@ TEST_WITH(a_truncation_is_told_first, bag_begin, bag_end)
     work_make(job, 6, "sum", "one");
     bag_path(&bag, work, "work", "a@6");
     bag_join(file, work, "sum");
-    struct ear ear = { .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
-    assert_true(inotify_add_watch(ear.fd, work, IN_MODIFY | IN_CLOSE_WRITE) >= 0);
+    struct events events = { .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
+    assert_true(inotify_add_watch(events.fd, work, IN_MODIFY | IN_CLOSE_WRITE) >= 0);
     pid_t writer = fork();
     /* it rests between two writes, since the claim is about looks that begin while it does */
     for (struct timespec pause = { .tv_nsec = 100000 }; writer == 0; nanosleep(&pause, NULL))
         file_write(file, "one");
     while (idle < 2000) {
-        ear_read(&ear);
-        if (ear.last != IN_CLOSE_WRITE)
+        events_read(&events);
+        if (events.last != IN_CLOSE_WRITE)
             continue; /* it is at work */
-        uint64_t before = ear.count;
+        uint64_t before = events.count;
         struct bag_outputs *outputs = bag_outputs_take(&bag, work);
         bool empty = bytes_of(outputs, "sum") == 0;
         bag_outputs_drop(outputs);
-        ear_read(&ear);
-        assert_false(empty && ear.count == before);
+        events_read(&events);
+        assert_false(empty && events.count == before);
         idle++;
     }
     assert_int_equal(kill(writer, SIGKILL), 0);
     assert_int_equal(waitpid(writer, &status, 0), writer);
-    close(ear.fd);
+    close(events.fd);
 }
 
 /* A process that takes the folder away and gives it back, until it is killed. */

@@ -18,13 +18,13 @@
     (IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MODIFY | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR)
 #define TRIES 3
 
-void bag_ear_open(struct bag_work *work)
+void bag_file_watcher_open(struct bag_work *work)
 {
     work->alarm = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     work->record = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-void bag_ear_start(struct bag_work *work, struct bag_place *place, const char *directory)
+void bag_file_watcher_start(struct bag_work *work, struct bag_place *place, const char *directory)
 {
     struct bag_mark *mark = &place->mark;
     memset(mark, 0, sizeof *mark);
@@ -35,7 +35,7 @@ void bag_ear_start(struct bag_work *work, struct bag_place *place, const char *d
     mark->alarm = inotify_add_watch(work->alarm, directory, ALARM);
 }
 
-void bag_ear_end(struct bag_work *work, struct bag_place *place)
+void bag_file_watcher_end(struct bag_work *work, struct bag_place *place)
 {
     struct bag_mark *mark = &place->mark;
     if (mark->record >= 0)
@@ -140,7 +140,7 @@ static void mark_take(struct bag_work *work, struct bag_place *place)
     }
 }
 
-void bag_ear_turn(struct bag_work *work)
+void bag_file_watcher_turn(struct bag_work *work)
 {
     char block[4096];
     while (work->alarm >= 0 && read(work->alarm, block, sizeof block) > 0)
@@ -164,12 +164,12 @@ static struct bag_outputs *outputs_deaf(const struct bag_work *work, const struc
     return NULL;
 }
 
-struct bag_outputs *bag_ear_outputs(struct bag_work *work, struct bag_place *place,
-                                    const char *file)
+struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_place *place,
+                                             const char *file)
 {
     struct bag_mark *mark = &place->mark;
     if (mark->record < 0)
         return outputs_deaf(work, place);
-    bag_ear_turn(work);
+    bag_file_watcher_turn(work);
     return mark->fits && strcmp(mark->file, file) == 0 ? bag_outputs_share(mark->outputs) : NULL;
 }

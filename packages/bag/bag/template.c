@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placeholders and words. See words.h. */
-#include "bag/words.h"
+/* Placeholders and words. See template.h. */
+#include "bag/template.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -61,8 +61,8 @@ static bool fill_one(struct text *text, const char **at, bag_lookup *lookup, con
     return text_add(text, value, strlen(value));
 }
 
-char *bag_word_fill(const char *word, bag_lookup *lookup, const void *context,
-                    char unknown[BAG_NAME_MAX])
+char *bag_template_fill_word(const char *word, bag_lookup *lookup, const void *context,
+                             char unknown[BAG_NAME_MAX])
 {
     struct text text = { 0 };
     unknown[0] = '\0';
@@ -75,8 +75,8 @@ char *bag_word_fill(const char *word, bag_lookup *lookup, const void *context,
     return NULL;
 }
 
-char **bag_words_fill(char *const *words, bag_lookup *lookup, const void *context,
-                      char unknown[BAG_NAME_MAX])
+char **bag_template_fill(char *const *words, bag_lookup *lookup, const void *context,
+                         char unknown[BAG_NAME_MAX])
 {
     size_t count = 0;
     while (words[count] != NULL)
@@ -84,9 +84,9 @@ char **bag_words_fill(char *const *words, bag_lookup *lookup, const void *contex
     char **filled = calloc(count + 1, sizeof *filled);
     unknown[0] = '\0';
     for (size_t i = 0; filled != NULL && i < count; i++) {
-        filled[i] = bag_word_fill(words[i], lookup, context, unknown);
+        filled[i] = bag_template_fill_word(words[i], lookup, context, unknown);
         if (filled[i] == NULL) {
-            bag_words_free(filled);
+            bag_template_free(filled);
             return NULL;
         }
     }
@@ -113,7 +113,7 @@ static bool cut(const char **at, struct text *word)
     return quote == '\0';
 }
 
-char **bag_words_split(const char *text)
+char **bag_template_split(const char *text)
 {
     size_t count = 0;
     char **words = calloc(strlen(text) / 2 + 2, sizeof *words);
@@ -125,7 +125,7 @@ char **bag_words_split(const char *text)
             break;
         if (!text_add(&word, "", 0) || !cut(&text, &word)) {
             free(word.bytes);
-            bag_words_free(words);
+            bag_template_free(words);
             return NULL;
         }
         words[count++] = word.bytes;
@@ -136,7 +136,7 @@ char **bag_words_split(const char *text)
     return NULL;
 }
 
-void bag_words_free(char **words)
+void bag_template_free(char **words)
 {
     for (char **word = words; word != NULL && *word != NULL; word++)
         free(*word);

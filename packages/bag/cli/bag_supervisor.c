@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard: a process between a worker and the program it runs. It leads the program's process
- * group. When the worker is killed, the kernel tells the guard, which kills the whole group. Else
- * ranks of an MPI job, or processes of a script, would go on computing for nobody. When the guard
- * itself is killed, the kernel kills the program. */
+/* The supervisor: a process between a worker and the program it runs. It leads the program's
+ * process group. When the worker is killed, the kernel signals the supervisor, which kills the whole
+ * group. Else ranks of an MPI job, or processes of a script, would go on computing for no worker.
+ * When the supervisor itself is killed, the kernel kills the program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -26,14 +26,14 @@ static void output_open(const char *log)
         _exit(125);
 }
 
-static void become_program(char *const *command, pid_t guard)
+static void become_program(char *const *command, pid_t supervisor)
 {
     sigset_t none;
     sigemptyset(&none);
     signal(SIGIO, SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != guard)
+    if (getppid() != supervisor)
         _exit(125);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(command[0], command);
@@ -54,7 +54,7 @@ static void end_like(int status)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 125);
 }
 
-static void guard(pid_t worker, pid_t program)
+static void supervisor(pid_t worker, pid_t program)
 {
     sigset_t all;
     int number, status;
@@ -68,8 +68,8 @@ static void guard(pid_t worker, pid_t program)
     }
 }
 
-static void become_guard(char *const *command, const char *directory, const char *log,
-                         const char *const *environment, pid_t worker)
+static void become_supervisor(char *const *command, const char *directory, const char *log,
+                              const char *const *environment, pid_t worker)
 {
     sigset_t all;
     sigfillset(&all);
@@ -86,15 +86,15 @@ static void become_guard(char *const *command, const char *directory, const char
         become_program(command, own);
     if (program < 0)
         _exit(125);
-    guard(worker, program);
+    supervisor(worker, program);
 }
 
-pid_t bag_guard_start(char *const *command, const char *directory, const char *log,
-                      const char *const *environment)
+pid_t bag_supervisor_start(char *const *command, const char *directory, const char *log,
+                           const char *const *environment)
 {
     pid_t own = getpid(), pid = fork();
     if (pid == 0)
-        become_guard(command, directory, log, environment, own);
+        become_supervisor(command, directory, log, environment, own);
     if (pid > 0)
         setpgid(pid, pid); /* in both, so that nobody can be early */
     return pid > 0 ? pid : -errno;
