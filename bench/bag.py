@@ -50,7 +50,7 @@ def options():
     parser.add_argument("--pace", action="store_true", help="compare times of saves")
     parser.add_argument("--only", type=int, nargs="*", help="with --pace: which of the plans, by number")
     parser.add_argument("--overhead", action="store_true", help="compare with no bag at all")
-    parser.add_argument("--rounds", type=int, default=2, help="with --overhead: jobs of each place")
+    parser.add_argument("--rounds", type=int, default=2, help="with --overhead: jobs of each slot")
     parser.add_argument("--pairs", type=int, default=3, help="with --overhead: times that both are run")
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes; nothing is said of overhead")
     parser.add_argument("--picture", help="the machines' time line, as SVG (matplotlib)")

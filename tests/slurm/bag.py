@@ -42,7 +42,7 @@ def tools(folder):
 
 
 def script(folder):
-    """The page's, with four elements of two places, and the log beside it."""
+    """The page's, with four elements of two slots, and the log beside it."""
     text = re.search(r"```sh\n(#!/bin/bash\n.*?)```", GUIDE.read_text(), re.S)[1]
     for old, new in (("--array=1-20", "--array=1-4"), ("--cpus-per-task=4 ", ""), ("-n 4 ", "-n 2 ")):
         if old not in text:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saves and places by the age of the machine. See pace.h. */
+/* Saves and slots by the age of the machine. See pace.h. */
 #include "bag/pace.h"
 
 #include <math.h>
@@ -107,8 +107,8 @@ static double risk_mean(const struct bag_life *life, double span_s)
     return weight > 0 ? risk / weight : 1;
 }
 
-size_t bag_place_choose(const struct bag_life *life, double age_s, const double *length_s,
-                        size_t count)
+size_t bag_slot_choose(const struct bag_life *life, double age_s, const double *length_s,
+                       size_t count)
 {
     size_t longest = count, shortest = 0;
     double known_s = -1;

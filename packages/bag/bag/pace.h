@@ -34,7 +34,7 @@ int bag_pace_next(const struct bag_life *life, double rest_s, double age_s, doub
 
 /* Which of `count` jobs to take on a machine of this age: the longest whose risk is no higher than
  * on a machine of random age, the first of equals; where there is none, the shortest. count > 0. */
-size_t bag_place_choose(const struct bag_life *life, double age_s, const double *length_s,
-                        size_t count);
+size_t bag_slot_choose(const struct bag_life *life, double age_s, const double *length_s,
+                       size_t count);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/still.h"
 
-#define TEXT_MAX (1024 + BAG_PLACES_MAX * (BAG_JOB_NAME_MAX + 80))
+#define TEXT_MAX (1024 + BAG_SLOTS_MAX * (BAG_JOB_NAME_MAX + 80))
 #define NOBODY 1 /* owner of a claim that cannot be read */
 
 /* ---- text ---- */
@@ -29,11 +29,11 @@ static size_t format(const struct bag_worker *worker, char *text, size_t size)
     size_t at = (size_t)snprintf(text, size,
                                  "spotnik bag 1\nhost %s\nprocess %016" PRIx64 " %" PRIu64
                                  " %" PRIu64 " %016" PRIx64 "\ncounter %" PRIu64 "\nup_ms %" PRIu64
-                                 "\nmachine_ms %" PRIu64 "\nbusy_ms %" PRIu64 "\nplaces %" PRIu32
+                                 "\nmachine_ms %" PRIu64 "\nbusy_ms %" PRIu64 "\nslots %" PRIu32
                                  " %" PRIu32 "\nusd_per_h %.6f\nleft %d\n",
                                  worker->host, worker->process.boot, worker->process.pid,
                                  worker->process.start, worker->process.space, worker->counter,
-                                 worker->up_ms, worker->machine_ms, worker->busy_ms, worker->places,
+                                 worker->up_ms, worker->machine_ms, worker->busy_ms, worker->slots,
                                  worker->cores, worker->usd_per_h, worker->left);
     for (uint32_t i = 0; i < worker->run_count; i++)
         at += (size_t)snprintf(text + at, size - at,
@@ -49,7 +49,7 @@ static size_t format(const struct bag_worker *worker, char *text, size_t size)
 static const char *runs_parse(const char *at, struct bag_worker *ret)
 {
     int end = 0;
-    for (ret->run_count = 0; ret->run_count < BAG_PLACES_MAX; at += end) {
+    for (ret->run_count = 0; ret->run_count < BAG_SLOTS_MAX; at += end) {
         struct bag_run *run = &ret->run[ret->run_count];
         if (sscanf(at, " run %99s %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 "%n", run->job,
                    &run->attempt, &run->ran_ms, &run->base_ms, &run->saved_ms, &end)
@@ -69,10 +69,10 @@ static bool parse(const char *text, struct bag_worker *ret)
         || sscanf(text,
                   "spotnik bag 1 host %63s process %" SCNx64 " %" SCNu64 " %" SCNu64 " %" SCNx64
                   " counter %" SCNu64 " up_ms %" SCNu64 " machine_ms %" SCNu64 " busy_ms %" SCNu64
-                  " places %" SCNu32 " %" SCNu32 " usd_per_h %lf left %d%n",
+                  " slots %" SCNu32 " %" SCNu32 " usd_per_h %lf left %d%n",
                   ret->host, &ret->process.boot, &ret->process.pid, &ret->process.start,
                   &ret->process.space, &ret->counter, &ret->up_ms, &ret->machine_ms, &ret->busy_ms,
-                  &ret->places, &ret->cores, &ret->usd_per_h, &left, &end)
+                  &ret->slots, &ret->cores, &ret->usd_per_h, &left, &end)
                != 13)
         return false;
     ret->left = left != 0;

@@ -8,7 +8,7 @@
 #include "bag/bag.h"
 #include "base/process.h"
 
-#define BAG_PLACES_MAX 256
+#define BAG_SLOTS_MAX 256
 
 /* One job that a worker runs. */
 struct bag_run {
@@ -21,16 +21,16 @@ struct bag_worker {
     uint64_t id;
     struct spotnik_process process;
     char host[64];
-    uint64_t counter;       /* another one with every refresh */
-    uint64_t up_ms;         /* how long it has been a worker of this bag */
-    uint64_t machine_ms;    /* age of its machine */
-    uint64_t busy_ms;       /* of all its places together */
-    uint64_t write_ms;      /* what a save stops a program for; 0: not known */
-    uint32_t places, cores; /* cores of each */
-    double usd_per_h;       /* of the machine; 0: not known */
-    bool left;              /* it has ended in good order */
+    uint64_t counter;      /* another one with every refresh */
+    uint64_t up_ms;        /* how long it has been a worker of this bag */
+    uint64_t machine_ms;   /* age of its machine */
+    uint64_t busy_ms;      /* of all its slots together */
+    uint64_t write_ms;     /* what a save stops a program for; 0: not known */
+    uint32_t slots, cores; /* cores of each */
+    double usd_per_h;      /* of the machine; 0: not known */
+    bool left;             /* it has ended in good order */
     uint32_t run_count;
-    struct bag_run run[BAG_PLACES_MAX];
+    struct bag_run run[BAG_SLOTS_MAX];
 };
 
 /* Put our record into the bag. 0 or -errno. */

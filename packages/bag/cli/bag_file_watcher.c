@@ -24,9 +24,9 @@ void bag_file_watcher_open(struct bag_work *work)
     work->record = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-void bag_file_watcher_start(struct bag_work *work, struct bag_place *place, const char *directory)
+void bag_file_watcher_start(struct bag_work *work, struct bag_slot *slot, const char *directory)
 {
-    struct bag_mark *mark = &place->mark;
+    struct bag_mark *mark = &slot->mark;
     memset(mark, 0, sizeof *mark);
     mark->alarm = mark->record = -1;
     if (work->bag.terms.restart == NULL || work->alarm < 0 || work->record < 0)
@@ -35,9 +35,9 @@ void bag_file_watcher_start(struct bag_work *work, struct bag_place *place, cons
     mark->alarm = inotify_add_watch(work->alarm, directory, ALARM);
 }
 
-void bag_file_watcher_end(struct bag_work *work, struct bag_place *place)
+void bag_file_watcher_end(struct bag_work *work, struct bag_slot *slot)
 {
-    struct bag_mark *mark = &place->mark;
+    struct bag_mark *mark = &slot->mark;
     if (mark->record >= 0)
         inotify_rm_watch(work->record, mark->record);
     if (mark->alarm >= 0)
@@ -87,9 +87,9 @@ static void event_note(const struct bag_work *work, struct bag_mark *mark,
 /* Events are lost: nothing is known of any directory. */
 static void flood_note(struct bag_work *work)
 {
-    for (uint32_t i = 0; i < work->options->places; i++) {
-        output_note(&work->place[i].mark, "too many files");
-        work->place[i].mark.fits = false;
+    for (uint32_t i = 0; i < work->options->slots; i++) {
+        output_note(&work->slot[i].mark, "too many files");
+        work->slot[i].mark.fits = false;
     }
 }
 
@@ -103,9 +103,9 @@ static void events_read(struct bag_work *work)
             if ((event->mask & IN_Q_OVERFLOW) != 0)
                 flood_note(work);
             for (uint32_t i = 0;
-                 event->len > 0 && (event->mask & IN_ISDIR) == 0 && i < work->options->places; i++)
-                if (work->place[i].job != NULL && work->place[i].mark.record == event->wd)
-                    event_note(work, &work->place[i].mark, event);
+                 event->len > 0 && (event->mask & IN_ISDIR) == 0 && i < work->options->slots; i++)
+                if (work->slot[i].job != NULL && work->slot[i].mark.record == event->wd)
+                    event_note(work, &work->slot[i].mark, event);
         }
 }
 
@@ -123,11 +123,11 @@ static bool is_too_late(const struct bag_work *work, struct bag_mark *mark, cons
     return name != NULL;
 }
 
-static void mark_take(struct bag_work *work, struct bag_place *place)
+static void mark_take(struct bag_work *work, struct bag_slot *slot)
 {
     char directory[PATH_MAX];
-    struct bag_mark *mark = &place->mark;
-    bag_attempt_path(work, place, "work", directory);
+    struct bag_mark *mark = &slot->mark;
+    bag_attempt_path(work, slot, "work", directory);
     for (int i = 0; i < TRIES && mark->pending; i++) {
         mark->disturbed = false;
         bag_outputs_drop(mark->outputs);
@@ -147,16 +147,16 @@ void bag_file_watcher_turn(struct bag_work *work)
         continue;
     if (work->record >= 0)
         events_read(work);
-    for (uint32_t i = 0; i < work->options->places; i++)
-        if (work->place[i].job != NULL && work->place[i].mark.pending)
-            mark_take(work, &work->place[i]);
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        if (work->slot[i].job != NULL && work->slot[i].mark.pending)
+            mark_take(work, &work->slot[i]);
 }
 
 /* Where nobody tells us of writes, a directory without outputs is still certain. */
-static struct bag_outputs *outputs_deaf(const struct bag_work *work, const struct bag_place *place)
+static struct bag_outputs *outputs_deaf(const struct bag_work *work, const struct bag_slot *slot)
 {
     char directory[PATH_MAX];
-    bag_attempt_path(work, place, "work", directory);
+    bag_attempt_path(work, slot, "work", directory);
     struct bag_outputs *outputs = bag_outputs_take(&work->bag, directory);
     if (outputs == NULL || !bag_outputs_bind(&work->bag, outputs))
         return outputs;
@@ -164,12 +164,12 @@ static struct bag_outputs *outputs_deaf(const struct bag_work *work, const struc
     return NULL;
 }
 
-struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_place *place,
+struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_slot *slot,
                                              const char *file)
 {
-    struct bag_mark *mark = &place->mark;
+    struct bag_mark *mark = &slot->mark;
     if (mark->record < 0)
-        return outputs_deaf(work, place);
+        return outputs_deaf(work, slot);
     bag_file_watcher_turn(work);
     return mark->fits && strcmp(mark->file, file) == 0 ? bag_outputs_share(mark->outputs) : NULL;
 }

@@ -105,16 +105,16 @@ static void self_fill(struct bag_work *work, uint64_t now_ns)
     self->busy_ms = work->busy_before_ms;
     self->write_ms = (uint64_t)(work->write_s * 1e3);
     self->run_count = 0;
-    for (uint32_t i = 0; i < work->options->places; i++) {
-        const struct bag_place *place = &work->place[i];
-        if (place->job == NULL)
+    for (uint32_t i = 0; i < work->options->slots; i++) {
+        const struct bag_slot *slot = &work->slot[i];
+        if (slot->job == NULL)
             continue;
         struct bag_run *run = &self->run[self->run_count++];
-        strcpy(run->job, place->job->name);
-        run->attempt = place->attempt;
-        run->ran_ms = bag_place_ran_ms(place, now_ns);
-        run->base_ms = place->figures.base_ms;
-        run->saved_ms = place->figures.saved_ms;
+        strcpy(run->job, slot->job->name);
+        run->attempt = slot->attempt;
+        run->ran_ms = bag_slot_ran_ms(slot, now_ns);
+        run->base_ms = slot->figures.base_ms;
+        run->saved_ms = slot->figures.saved_ms;
         self->busy_ms += run->ran_ms;
     }
 }
@@ -134,26 +134,26 @@ static bool self_put(struct bag_work *work, uint64_t now_ns)
 
 /* ---- taking ---- */
 
-static struct bag_place *place_free(struct bag_work *work)
+static struct bag_slot *slot_free(struct bag_work *work)
 {
-    for (uint32_t i = 0; i < work->options->places; i++)
-        if (work->place[i].job == NULL)
-            return &work->place[i];
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        if (work->slot[i].job == NULL)
+            return &work->slot[i];
     return NULL;
 }
 
-static uint32_t places_busy(const struct bag_work *work)
+static uint32_t slots_busy(const struct bag_work *work)
 {
     uint32_t busy = 0;
-    for (uint32_t i = 0; i < work->options->places; i++)
-        busy += work->place[i].job != NULL;
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        busy += work->slot[i].job != NULL;
     return busy;
 }
 
 static bool is_ours(const struct bag_work *work, const struct bag_job *job)
 {
-    for (uint32_t i = 0; i < work->options->places; i++)
-        if (work->place[i].job == job)
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        if (work->slot[i].job == job)
             return true;
     return false;
 }
@@ -212,7 +212,7 @@ static size_t open_list(struct bag_work *work, struct bag_job **list, double *le
 }
 
 /* 1: taken; 0: somebody was faster; -1: none is open, or the folder does not answer. */
-static int take_one(struct bag_work *work, struct bag_place *place, struct bag_job **list,
+static int take_one(struct bag_work *work, struct bag_slot *slot, struct bag_job **list,
                     double *length_s, uint64_t now_ns)
 {
     const struct bag_life *life = &work->options->life;
@@ -222,7 +222,7 @@ static int take_one(struct bag_work *work, struct bag_place *place, struct bag_j
     if (count == 0)
         return -1;
     size_t chosen = life->kind != BAG_LIFE_NONE && work->options->length != NULL
-                        ? bag_place_choose(life, age_s, length_s, count)
+                        ? bag_slot_choose(life, age_s, length_s, count)
                         : 0;
     if (life->kind != BAG_LIFE_NONE && length_s[chosen] > 0 && list[chosen]->attempt == 0
         && bag_pace_next(life, length_s[chosen], age_s, bag_write_s(work), 0, &work_s, &expected_s,
@@ -238,19 +238,19 @@ static int take_one(struct bag_work *work, struct bag_place *place, struct bag_j
     }
     if (!bag_folder_fine(work, rc, "take a job"))
         return -1;
-    bag_place_start(work, place, list[chosen], now_ns);
-    place->figures.expected_ms = figures.expected_ms;
+    bag_slot_start(work, slot, list[chosen], now_ns);
+    slot->figures.expected_ms = figures.expected_ms;
     return 1;
 }
 
 static void take(struct bag_work *work, uint64_t now_ns)
 {
-    struct bag_place *place;
+    struct bag_slot *slot;
     struct bag_job **list = calloc(work->bag.job_count, sizeof(struct bag_job *));
     double *length_s = calloc(work->bag.job_count, sizeof *length_s);
     while (list != NULL && length_s != NULL && !work->leaving && !work->trouble
-           && now_ns >= work->pause_ns && (place = place_free(work)) != NULL)
-        if (take_one(work, place, list, length_s, now_ns) < 0)
+           && now_ns >= work->pause_ns && (slot = slot_free(work)) != NULL)
+        if (take_one(work, slot, list, length_s, now_ns) < 0)
             break;
     free(list);
     free(length_s);
@@ -281,7 +281,7 @@ static void progress_tell(struct bag_work *work, uint64_t now_ns)
     }
     fprintf(stderr, "%sbag: %zu of %zu done (%u here), %u run here, %zu elsewhere, %zu set aside%s",
             on_terminal(work) ? "\r\033[K" : "", done, work->bag.job_count, work->done_here,
-            places_busy(work), elsewhere, aside, on_terminal(work) ? "" : "\n");
+            slots_busy(work), elsewhere, aside, on_terminal(work) ? "" : "\n");
     work->told_ns = now_ns;
 }
 
@@ -320,8 +320,8 @@ static void turn(struct bag_work *work, uint64_t now_ns)
     self_put(work, now_ns);
     if (work->scanned_ns == 0 || spotnik_time_since(now_ns, work->scanned_ns) >= scan_span_ns(work))
         scan(work, now_ns);
-    for (uint32_t i = 0; i < work->options->places; i++)
-        bag_place_turn(work, &work->place[i], now_ns);
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        bag_slot_turn(work, &work->slot[i], now_ns);
     take(work, now_ns);
     self_put(work, now_ns); /* what we have taken stands there before anybody misses it */
     progress_tell(work, now_ns);
@@ -331,9 +331,9 @@ static void turn(struct bag_work *work, uint64_t now_ns)
 /* What does not wait for the next look. */
 static void saves_turn(struct bag_work *work, uint64_t now_ns)
 {
-    for (uint32_t i = 0; i < work->options->places; i++)
-        if (bag_place_wake_ns(work, &work->place[i]) <= now_ns)
-            bag_place_save_turn(work, &work->place[i], now_ns);
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        if (bag_slot_wake_ns(work, &work->slot[i]) <= now_ns)
+            bag_slot_save_turn(work, &work->slot[i], now_ns);
 }
 
 static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, const char *why)
@@ -343,7 +343,7 @@ static void leave(struct bag_work *work, uint64_t now_ns, uint64_t grace_ns, con
         work->deadline_ns = spotnik_time_min(work->deadline_ns, now_ns + grace_ns);
         return;
     }
-    bag_say(work, "%s: giving back %u jobs, %.0f s at most", why, places_busy(work),
+    bag_say(work, "%s: giving back %u jobs, %.0f s at most", why, slots_busy(work),
             (double)grace_ns / 1e9);
     work->leaving = true;
     work->leave_ns = now_ns;
@@ -364,10 +364,10 @@ static void come_back(struct bag_work *work)
         return;
     bag_say(work, "the machine stays; taking jobs again");
     work->leaving = work->by_notice = false;
-    for (uint32_t i = 0; i < work->options->places; i++)
-        if (work->place[i].stage == BAG_STAGE_ASKED) {
-            work->place[i].stage = BAG_STAGE_RUNS;
-            work->place[i].stage_ns = 0;
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        if (work->slot[i].stage == BAG_STAGE_ASKED) {
+            work->slot[i].stage = BAG_STAGE_RUNS;
+            work->slot[i].stage_ns = 0;
         }
 }
 
@@ -396,8 +396,8 @@ static void children_reap(struct bag_work *work, uint64_t now_ns)
     struct rusage usage;
     int status;
     for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &usage)) > 0;)
-        for (uint32_t i = 0; i < work->options->places; i++)
-            if (bag_place_reaped(work, &work->place[i], pid, status, &usage, now_ns))
+        for (uint32_t i = 0; i < work->options->slots; i++)
+            if (bag_slot_reaped(work, &work->slot[i], pid, status, &usage, now_ns))
                 break;
 }
 
@@ -407,7 +407,7 @@ static void signals_read(struct bag_work *work, int fd, uint64_t now_ns)
     while (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo == SIGCHLD) {
             children_reap(work, now_ns);
-            work->looked_ns = 0; /* a place is free: look at once */
+            work->looked_ns = 0; /* a slot is free: look at once */
         } else {
             /* Ctrl-C again */
             bool hurry = info.ssi_signo == SIGINT && work->leaving && !work->by_notice;
@@ -437,16 +437,16 @@ static bool goes_on(const struct bag_work *work)
     if (work->by_notice && !work->broken)
         return true; /* the machine goes, or stays after all */
     if (work->broken || work->leaving)
-        return places_busy(work) > 0
+        return slots_busy(work) > 0
                && (!work->leaving || bag_now_ns() < work->deadline_ns + SPOTNIK_S);
-    return places_busy(work) > 0 || !is_over(work);
+    return slots_busy(work) > 0 || !is_over(work);
 }
 
 static void wait_for(struct bag_work *work, int signals, uint64_t now_ns)
 {
     uint64_t next_ns = work->looked_ns + work->options->look_ns;
-    for (uint32_t i = 0; i < work->options->places; i++)
-        next_ns = spotnik_time_min(next_ns, bag_place_wake_ns(work, &work->place[i]));
+    for (uint32_t i = 0; i < work->options->slots; i++)
+        next_ns = spotnik_time_min(next_ns, bag_slot_wake_ns(work, &work->slot[i]));
     int timeout_ms = next_ns > now_ns ? (int)((next_ns - now_ns) / SPOTNIK_MS) + 1 : 0;
     struct pollfd wait[3] = { { .fd = signals, .events = POLLIN },
                               { .fd = work->watcher.fd, .events = POLLIN },
@@ -465,14 +465,14 @@ static int work_open(struct bag_work *work, const char *folder)
     bag_leftovers_remove(&work->bag);
     bag_file_watcher_open(work);
     work->self.id = work->bag.writer;
-    work->self.places = work->options->places;
+    work->self.slots = work->options->slots;
     work->self.cores = work->options->cores;
     work->self.usd_per_h = work->options->usd_per_h;
     spotnik_process_self(&work->self.process);
     if (gethostname(work->self.host, sizeof work->self.host - 1) != 0 || work->self.host[0] == '\0')
         strcpy(work->self.host, "unknown");
-    work->place = calloc(work->options->places, sizeof *work->place);
-    if (work->place == NULL || !self_put(work, work->begun_ns))
+    work->slot = calloc(work->options->slots, sizeof *work->slot);
+    if (work->slot == NULL || !self_put(work, work->begun_ns))
         return 1;
     if (!notice_watcher_start(&work->watcher, &work->options->notice))
         bag_say(work, "no notices: %s",
@@ -490,7 +490,7 @@ static int work_close(struct bag_work *work)
         aside += work->bag.job[i]->aside && !work->bag.job[i]->done;
     }
     notice_watcher_end(&work->watcher);
-    work->self.left = places_busy(work) == 0;
+    work->self.left = slots_busy(work) == 0;
     self_put(work, bag_now_ns());
     if (on_terminal(work))
         fputs("\r\033[K", stderr);
@@ -525,6 +525,6 @@ int bag_loop(const char *folder, const struct bag_options *options)
     int status = work_close(&work);
     bag_watch_done(&work.watch);
     bag_close(&work.bag);
-    free(work.place);
+    free(work.slot);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik bag: what its parts share. cmd_bag.c understands the command line; bag_loop.c is a
- * worker, bag_place.c one of its places, bag_save.c what it saves. bag_supervisor.c starts a
+ * worker, bag_slot.c one of its slots, bag_save.c what it saves. bag_supervisor.c starts a
  * program, bag_ask.c asks it for a restart file, bag_tell.c prints how a bag is. */
 #ifndef BAG_RUN_H
 #define BAG_RUN_H
@@ -14,10 +14,10 @@
 #include "common/notice_watcher.h"
 
 struct bag_options {
-    uint32_t places, cores; /* jobs at once; cores of each */
-    uint64_t grace_ns;      /* from SIGTERM or a notice to SIGKILL */
-    uint64_t stale_ns;      /* T */
-    uint64_t look_ns;       /* between two looks at the folder and at restart files */
+    uint32_t slots, cores; /* jobs at once; cores of each */
+    uint64_t grace_ns;     /* from SIGTERM or a notice to SIGKILL */
+    uint64_t stale_ns;     /* T */
+    uint64_t look_ns;      /* between two looks at the folder and at restart files */
     double usd_per_h;
     struct bag_life life;
     const char *length; /* of a job: a time, or a column in braces; NULL: not known */
@@ -57,7 +57,7 @@ struct bag_mark {
     uint64_t closed_ns; /* when a restart file was last closed or renamed; 0: written to since */
 };
 
-struct bag_place {
+struct bag_slot {
     struct bag_job *job; /* NULL: free */
     uint32_t attempt;
     pid_t pid, saver; /* 0: none */
@@ -87,7 +87,7 @@ struct bag_work {
     const struct bag_options *options;
     struct bag_worker self;
     struct bag_watch watch;
-    struct bag_place *place;
+    struct bag_slot *slot;
     uint64_t begun_ns, refreshed_ns, looked_ns, told_ns, busy_before_ms;
     uint64_t pause_ns; /* no job is taken before */
     bool broken;       /* the program cannot be run here */
@@ -113,56 +113,55 @@ bool bag_folder_fine(struct bag_work *work, int rc, const char *what);
 double bag_write_s(struct bag_work *work);
 double bag_machine_age_s(const struct bag_work *work, uint64_t now_ns);
 
-/* ---- bag_place.c ---- */
+/* ---- bag_slot.c ---- */
 
-/* Run the job, which was claimed just now, in this place. */
-void bag_place_start(struct bag_work *work, struct bag_place *place, struct bag_job *job,
-                     uint64_t now_ns);
+/* Run the job, which was claimed just now, in this slot. */
+void bag_slot_start(struct bag_work *work, struct bag_slot *slot, struct bag_job *job,
+                    uint64_t now_ns);
 /* Once in every look: restart files, saves, the end of a job. */
-void bag_place_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
-/* A child has ended. False: it was not of this place. */
-bool bag_place_reaped(struct bag_work *work, struct bag_place *place, pid_t pid, int status,
-                      const struct rusage *usage, uint64_t now_ns);
+void bag_slot_turn(struct bag_work *work, struct bag_slot *slot, uint64_t now_ns);
+/* A child has ended. False: it was not of this slot. */
+bool bag_slot_reaped(struct bag_work *work, struct bag_slot *slot, pid_t pid, int status,
+                     const struct rusage *usage, uint64_t now_ns);
 /* How long this job takes, 0: nobody knows. */
 double bag_length_s(const struct bag_work *work, const struct bag_job *job);
-uint64_t bag_place_ran_ms(const struct bag_place *place, uint64_t now_ns);
+uint64_t bag_slot_ran_ms(const struct bag_slot *slot, uint64_t now_ns);
 /* Of the job that is there: by earlier attempts, as far as they were saved, and by this one. */
-uint64_t bag_place_work_ms(const struct bag_place *place, uint64_t now_ns);
+uint64_t bag_slot_work_ms(const struct bag_slot *slot, uint64_t now_ns);
 /* Set when its next save is due, in work done; without a programme: at once, whenever it has
  * written one. *ret_expected_s (or NULL): what the programme expects the rest to take. */
-void bag_place_pace(struct bag_work *work, struct bag_place *place, uint64_t now_ns,
-                    double *ret_expected_s);
+void bag_slot_pace(struct bag_work *work, struct bag_slot *slot, uint64_t now_ns,
+                   double *ret_expected_s);
 
 /* "FOLDER/PART/JOB@N" */
-void bag_attempt_path(const struct bag_work *work, const struct bag_place *place, const char *part,
+void bag_attempt_path(const struct bag_work *work, const struct bag_slot *slot, const char *part,
                       char path[PATH_MAX]);
 
 /* ---- bag_save.c ---- */
 
 /* Between two looks: a save that is due, or a restart file that was asked for. */
-void bag_place_save_turn(struct bag_work *work, struct bag_place *place, uint64_t now_ns);
-/* When bag_place_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
-uint64_t bag_place_wake_ns(const struct bag_work *work, const struct bag_place *place);
+void bag_slot_save_turn(struct bag_work *work, struct bag_slot *slot, uint64_t now_ns);
+/* When bag_slot_save_turn() has something to do before the next look; UINT64_MAX: it has not. */
+uint64_t bag_slot_wake_ns(const struct bag_work *work, const struct bag_slot *slot);
 /* The process that copied a restart file has ended. */
-void bag_place_save_done(struct bag_work *work, struct bag_place *place, bool fine,
-                         uint64_t now_ns);
+void bag_slot_save_done(struct bag_work *work, struct bag_slot *slot, bool fine, uint64_t now_ns);
 /* The restart file is perhaps another one than `before`: whose outputs are they? */
-void bag_place_outputs_look(struct bag_work *work, struct bag_place *place,
-                            const struct bag_restart *before);
+void bag_slot_outputs_look(struct bag_work *work, struct bag_slot *slot,
+                           const struct bag_restart *before);
 /* Ask the program for a restart file. False: nobody of it listens. */
-bool bag_place_ask(struct bag_work *work, struct bag_place *place, uint64_t done_ms);
+bool bag_slot_ask(struct bag_work *work, struct bag_slot *slot, uint64_t done_ms);
 
 /* ---- bag_file_watcher.c ---- */
 
 void bag_file_watcher_open(struct bag_work *work);
 /* Before its program starts, and after it has ended. */
-void bag_file_watcher_start(struct bag_work *work, struct bag_place *place, const char *directory);
-void bag_file_watcher_end(struct bag_work *work, struct bag_place *place);
+void bag_file_watcher_start(struct bag_work *work, struct bag_slot *slot, const char *directory);
+void bag_file_watcher_end(struct bag_work *work, struct bag_slot *slot);
 /* As soon as work->alarm can be read: take the outputs of restart files that are new. */
 void bag_file_watcher_turn(struct bag_work *work);
 /* The outputs of the moment of this restart file, which may not have changed since. The caller
  * drops them. NULL: nobody knows. */
-struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_place *place,
+struct bag_outputs *bag_file_watcher_outputs(struct bag_work *work, struct bag_slot *slot,
                                              const char *file);
 
 /* ---- bag_loop.c ---- */
@@ -174,7 +173,7 @@ int bag_loop(const char *folder, const struct bag_options *options);
 
 struct bag_sums {
     size_t jobs, done, aside, dropped, runs, attempts, ends[BAG_ENDS], workers, workers_live;
-    double useful_s, spent_s, recomputed_s, cpu_s, up_s, busy_s, place_s, usd, core_s, expected_s,
+    double useful_s, spent_s, recomputed_s, cpu_s, up_s, busy_s, slot_s, usd, core_s, expected_s,
         makespan_s;
 };
 void bag_sum(struct bag *bag, struct bag_sums *ret);

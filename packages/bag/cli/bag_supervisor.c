@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The supervisor: a process between a worker and the program it runs. It leads the program's
- * process group. When the worker is killed, the kernel signals the supervisor, which kills the whole
- * group. Else ranks of an MPI job, or processes of a script, would go on computing for no worker.
- * When the supervisor itself is killed, the kernel kills the program. */
+ * process group. When the worker is killed, the kernel signals the supervisor, which kills the
+ * whole group. Else ranks of an MPI job, or processes of a script, would go on computing for no
+ * worker. When the supervisor itself is killed, the kernel kills the program. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -88,9 +88,9 @@ static void workers_add(struct bag *bag, struct bag_sums *sums)
         sums->workers_live +=
             !worker->left && spotnik_process_life(&worker->process) != SPOTNIK_LIFE_ENDED;
         sums->up_s += up_s;
-        sums->place_s += up_s * worker->places;
+        sums->slot_s += up_s * worker->slots;
         sums->busy_s += seconds(worker->busy_ms);
-        sums->core_s += up_s * worker->places * worker->cores;
+        sums->core_s += up_s * worker->slots * worker->cores;
         sums->usd += up_s / 3600 * worker->usd_per_h;
     }
     free(list);
@@ -145,7 +145,7 @@ static json_t *sums_json(const struct bag_sums *sums)
                      (json_int_t)sums->ends[BAG_END_LATE], "workers", (json_int_t)sums->workers,
                      "workers_live", (json_int_t)sums->workers_live, "useful_s", sums->useful_s,
                      "spent_s", sums->spent_s, "recomputed_s", sums->recomputed_s, "cpu_s",
-                     sums->cpu_s, "worker_s", sums->up_s, "place_s", sums->place_s, "busy_s",
+                     sums->cpu_s, "worker_s", sums->up_s, "slot_s", sums->slot_s, "busy_s",
                      sums->busy_s, "makespan_s", sums->makespan_s, "usd", sums->usd, "expected_s",
                      sums->expected_s);
 }
@@ -177,7 +177,7 @@ static void sums_print(const struct bag_sums *sums)
            span(sums->useful_s, a), span(sums->recomputed_s, b),
            percent(sums->recomputed_s, sums->useful_s));
     printf("workers   %zu, %zu of them live; %s in all, busy %.1f %%\n", sums->workers,
-           sums->workers_live, span(sums->up_s, a), percent(sums->busy_s, sums->place_s));
+           sums->workers_live, span(sums->up_s, a), percent(sums->busy_s, sums->slot_s));
 }
 
 static void job_print(const struct bag *bag, const struct bag_job *job)
@@ -255,13 +255,13 @@ int bag_report(const char *folder, bool json)
         return tell_json(&bag, &sums);
     sums_print(&sums);
     printf("makespan  %s\n", span(sums.makespan_s, a));
-    if (sums.expected_s > 0 && sums.makespan_s > 0 && sums.place_s > 0) {
+    if (sums.expected_s > 0 && sums.makespan_s > 0 && sums.slot_s > 0) {
         printf("model     it expected %s of work, saves and losses; it took %s",
                span(sums.expected_s, a), span(sums.spent_s, b));
         printf("; on these machines a makespan of %s\n",
-               span(sums.expected_s / sums.place_s * sums.makespan_s, a));
+               span(sums.expected_s / sums.slot_s * sums.makespan_s, a));
     }
-    double cores = sums.place_s > 0 ? sums.core_s / sums.place_s : 1,
+    double cores = sums.slot_s > 0 ? sums.core_s / sums.slot_s : 1,
            core_h = sums.useful_s * cores / 3600;
     if (sums.usd > 0 && core_h > 0)
         printf("cost      $%.2f: $%.4f for each of %.2f useful core hours\n", sums.usd,

@@ -210,7 +210,7 @@ static bool take(struct request *request, int option, const char *value)
     struct bag_options *options = &request->options;
     switch (option) {
     case 'n':
-        return small_take(value, BAG_PLACES_MAX, &options->places);
+        return small_take(value, BAG_SLOTS_MAX, &options->slots);
     case 'q':
         return options->quiet = true;
     case OPTION_FOLDER:
@@ -466,7 +466,7 @@ static int word_run(struct request *request, int count, char **word)
 int main(int argc, char **argv)
 {
     static struct request request = {
-        .options = { .places = 1, .cores = 1, .grace_ns = 10 * SPOTNIK_S, .born_s = -1 },
+        .options = { .slots = 1, .cores = 1, .grace_ns = 10 * SPOTNIK_S, .born_s = -1 },
         .terms = { .tries = TRIES }
     };
     int dashes = 1;

@@ -209,7 +209,7 @@ static void worker_write(uint64_t id, uint64_t boot, uint64_t counter)
     worker.process.boot = boot != 0 ? boot : worker.process.boot;
     worker.id = id;
     worker.counter = counter;
-    worker.places = worker.cores = worker.run_count = 1;
+    worker.slots = worker.cores = worker.run_count = 1;
     strcpy(worker.host, "far");
     strcpy(worker.run[0].job, "a");
     worker.run[0].attempt = 1;

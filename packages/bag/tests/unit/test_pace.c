@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the age of a machine means for saves and places. */
+/* What the age of a machine means for saves and slots. */
 #include "bag/pace.h"
 #include "tests.h"
 
@@ -69,10 +69,10 @@ TEST(long_jobs_want_calm)
 {
     struct bag_life life = bathtub();
     const double length_s[] = { 1 * HOUR, 6 * HOUR, 0.25 * HOUR, 6 * HOUR, 3 * HOUR };
-    assert_int_equal(bag_place_choose(&life, 0, length_s, 5), 2);
-    assert_int_equal(bag_place_choose(&life, 8 * HOUR, length_s, 5), 1);
-    assert_int_equal(bag_place_choose(&life, 23.9 * HOUR, length_s, 5), 2);
-    double fits = length_s[bag_place_choose(&life, 18.5 * HOUR, length_s, 5)];
+    assert_int_equal(bag_slot_choose(&life, 0, length_s, 5), 2);
+    assert_int_equal(bag_slot_choose(&life, 8 * HOUR, length_s, 5), 1);
+    assert_int_equal(bag_slot_choose(&life, 23.9 * HOUR, length_s, 5), 2);
+    double fits = length_s[bag_slot_choose(&life, 18.5 * HOUR, length_s, 5)];
     assert_true(fits < 6 * HOUR && fits >= 1 * HOUR);
 }
 
@@ -81,6 +81,6 @@ TEST(without_memory_the_longest)
 {
     struct bag_life life = { .kind = BAG_LIFE_MTTF, .mttf_s = HOUR };
     const double length_s[] = { 60, 600, 300 };
-    assert_int_equal(bag_place_choose(&life, 0, length_s, 3), 1);
-    assert_int_equal(bag_place_choose(&life, 50 * HOUR, length_s, 3), 1);
+    assert_int_equal(bag_slot_choose(&life, 0, length_s, 3), 1);
+    assert_int_equal(bag_slot_choose(&life, 50 * HOUR, length_s, 3), 1);
 }
