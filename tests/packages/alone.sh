@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Claim: each package, and research/, builds alone beside an installed copy of the library. `spotnik NAME` of that copy
-# finds the command that a package installs, and the manual is there. Usage: alone.sh SOURCE BUILD PREFIX
+# Claim: each package, and research/, builds alone beside an installed copy of the library, and passes its unit tests.
+# `spotnik NAME` of that copy finds the command that a package installs, and the manual is there.
+# Usage: alone.sh SOURCE BUILD PREFIX
 set -eu
 
 source=$1
@@ -22,6 +23,7 @@ alone()
         echo "alone: $1 does not build alone"
         exit 1
     fi
+    meson test -C "$made" --no-rebuild --timeout-multiplier 4 >"$folder/said" || { cat "$folder/said"; exit 1; }
     DESTDIR=$folder meson install -C "$made" --no-rebuild --quiet
 }
 
