@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When to run on spot, on on-demand, or not at all. Greedy, Time-Sliced and Uniform Progress are
  * those of Can't Be Late (NSDI'24, section 4); `dp` is ours: see dp_policy.c. */
-#ifndef SPOTNIK_RESEARCH_POLICY_H
-#define SPOTNIK_RESEARCH_POLICY_H
+#ifndef SPOTNIK_RESEARCH_BACKTEST_POLICY_H
+#define SPOTNIK_RESEARCH_BACKTEST_POLICY_H
 
 #include "backtest.h"
 

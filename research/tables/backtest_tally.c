@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tally.h"
+#include "backtest_tally.h"
 
 #include <math.h>
 #include <stdio.h>

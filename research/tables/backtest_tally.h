@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Means and deviations over the windows of a backtest. */
-#ifndef SPOTNIK_RESEARCH_TALLY_H
-#define SPOTNIK_RESEARCH_TALLY_H
+#ifndef SPOTNIK_RESEARCH_BACKTEST_TALLY_H
+#define SPOTNIK_RESEARCH_BACKTEST_TALLY_H
 
 #include "backtest.h"
 

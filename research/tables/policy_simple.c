@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The published policies of Can't Be Late (Wu et al., NSDI'24). C is work left, R time left, d one
  * changeover. The safety net and the thrifty rule are the simulator's. */
-#include "policy.h"
+#include "backtest_policy.h"
 
 #include <math.h>
 

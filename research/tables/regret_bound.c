@@ -3,7 +3,7 @@
  * cases are those of docs/design/0006-planner.md. */
 #include "regret_bound.h"
 
-#include "policy.h"
+#include "backtest_policy.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include "tables/windows_cut.h"
 #include "tables/dp_policy.h"
 #include "tables/offline_optimum.h"
-#include "tables/policy.h"
+#include "tables/backtest_policy.h"
 #include "common/windows.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * price below all that were seen before adds a term, and that is bounded too. */
 #include "tables/regret_bound.h"
 
-#include "tables/policy.h"
+#include "tables/backtest_policy.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* How long a file has stayed the same while we watched, by our own clock. Nothing else shows that a
  * process on another machine is gone for good. Pure. Time counts only between two good looks that
  * follow each other closely: not while we were stopped, nor while the folder did not answer. Used
- * for the records of a job's members (watcher.h) and of a bag's workers (bag/watch.h). */
+ * for the records of a job's members (watcher.h) and of a bag's workers (bag/workers.h). */
 #ifndef SPOTNIK_BASE_STILL_H
 #define SPOTNIK_BASE_STILL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saves and slots by the age of the machine. See pace.h. */
-#include "bag/pace.h"
+/* Saves and slots by the age of the machine. See bag_pace.h. */
+#include "bag/bag_pace.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of workers, and how long they have stayed the same. See watch.h. */
-#include "bag/watch.h"
+/* Records of workers, and how long they have stayed the same. See workers.h. */
+#include "bag/workers.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* The workers of a bag: what each says of itself, and whether it still lives. The rule is that of a
  * peers folder (base/still.h, base/process.h): a kernel proves the death of its own processes;
  * for the rest there is only time, by our own clock. */
-#ifndef BAG_WATCH_H
-#define BAG_WATCH_H
+#ifndef BAG_WORKERS_H
+#define BAG_WORKERS_H
 
 #include "bag/bag.h"
 #include "base/process.h"

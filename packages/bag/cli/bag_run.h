@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 
 #include "bag/bag.h"
-#include "bag/pace.h"
+#include "bag/bag_pace.h"
 #include "bag/saves.h"
-#include "bag/watch.h"
+#include "bag/workers.h"
 #include "common/notice_watcher.h"
 
 struct bag_options {

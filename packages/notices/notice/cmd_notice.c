@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "watch.h"
+#include "notice_watch.h"
 #include "common/options.h"
 
 #define TURN_MS 1000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of the watcher, and what all sources have in common. See watch.h. */
-#include "watch.h"
+/* The loop of the watcher, and what all sources have in common. See notice_watch.h. */
+#include "notice_watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

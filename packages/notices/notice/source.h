@@ -6,7 +6,7 @@
 
 #include "http.h"
 #include "words.h"
-#include "watch.h"
+#include "notice_watch.h"
 
 #define NOTICE_NEVER UINT64_MAX
 #define NOTICE_MS UINT64_C(1000000)
@@ -34,7 +34,7 @@ struct notice_source {
     char told[200], risk[200];
     char base[300]; /* of URLs */
     void *own;
-    bool reaching; /* reach.c: a connection is under way, by this descriptor */
+    bool reaching; /* cloud_reach.c: a connection is under way, by this descriptor */
     int reach;
 };
 
@@ -56,14 +56,14 @@ bool notice_azure_open(struct notice_source *source);
 bool notice_exec_open(struct notice_source *source, const char *command);
 bool notice_file_open(struct notice_source *source, const char *path);
 
-/* ---- reach.c ---- */
+/* ---- cloud_reach.c ---- */
 
 /* The source is due. True: it looks for its cloud, and whether anybody is there at all is not known
  * yet, or nobody is: it must not ask now. */
 bool notice_reach(struct notice_source *source);
 void notice_reach_stop(struct notice_source *source);
 
-/* ---- watch.c ---- */
+/* ---- notice_watch.c ---- */
 uint64_t notice_clock_ns(void);
 int64_t notice_wall_ms(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a
  * deadline or under a budget, and how sure. */
-#include "plan/store.h"
+#include "plan/profile_store.h"
 #include "plan_args.h"
 #include "plan_known.h"
 #include "plan_output.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik prices`: gets price lists, joins them, keeps them, and says what they hold and what was
  * left out. */
-#include "fetch.h"
+#include "price_fetch.h"
 #include "plan/accelerators.h"
 #include "common/table.h"
 #include "plan_args.h"

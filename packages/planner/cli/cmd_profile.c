@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes
  * of it, and keeps it in the store. */
-#include "plan/store.h"
+#include "plan/profile_store.h"
 #include "plan_args.h"
 #include "profile_measure.h"
 

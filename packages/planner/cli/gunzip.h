@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that may be a gzip stream. */
-#ifndef SPOTNIK_CLI_GUNZIP_H
-#define SPOTNIK_CLI_GUNZIP_H
+#ifndef SPOTNIK_PLANNER_GUNZIP_H
+#define SPOTNIK_PLANNER_GUNZIP_H
 
 #include <stddef.h>
 

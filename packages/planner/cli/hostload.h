@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How busy this host is with other things than what this process started. It measures; what is too
  * busy is the caller's question. */
-#ifndef SPOTNIK_CLI_HOSTLOAD_H
-#define SPOTNIK_CLI_HOSTLOAD_H
+#ifndef SPOTNIK_PLANNER_HOSTLOAD_H
+#define SPOTNIK_PLANNER_HOSTLOAD_H
 
 #include <stdbool.h>
 

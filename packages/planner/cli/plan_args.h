@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the planner's commands share: options with units, refusals, and JSON. */
-#ifndef SPOTNIK_CLI_PLAN_ARGS_H
-#define SPOTNIK_CLI_PLAN_ARGS_H
+#ifndef SPOTNIK_PLANNER_PLAN_ARGS_H
+#define SPOTNIK_PLANNER_PLAN_ARGS_H
 
 #include "common/fault.h"
 #include "common/table.h"

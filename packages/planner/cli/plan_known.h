@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the options of `spotnik plan` tell of spot capacity: traces of places, traces of others to
  * learn from, lifetimes. */
-#ifndef SPOTNIK_CLI_PLAN_KNOWN_H
-#define SPOTNIK_CLI_PLAN_KNOWN_H
+#ifndef SPOTNIK_PLANNER_PLAN_KNOWN_H
+#define SPOTNIK_PLANNER_PLAN_KNOWN_H
 
 #include "plan/catalog.h"
 #include "plan/fleet.h"

@@ -2,8 +2,8 @@
 /* What a running job tells of itself (`spotnik status --json`), and what the planner learns from
  * that: how long steps take, what losses and newcomers cost, how often single machines are lost,
  * when the place had capacity, and the price. */
-#ifndef SPOTNIK_CLI_PLAN_MEASURED_H
-#define SPOTNIK_CLI_PLAN_MEASURED_H
+#ifndef SPOTNIK_PLANNER_PLAN_MEASURED_H
+#define SPOTNIK_PLANNER_PLAN_MEASURED_H
 
 #include "plan/planner.h"
 #include "plan/pool.h"

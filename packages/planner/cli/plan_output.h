@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plan for people and for the systems that rent machines. */
-#ifndef SPOTNIK_CLI_PLAN_OUTPUT_H
-#define SPOTNIK_CLI_PLAN_OUTPUT_H
+#ifndef SPOTNIK_PLANNER_PLAN_OUTPUT_H
+#define SPOTNIK_PLANNER_PLAN_OUTPUT_H
 
 #include "plan/planner.h"
 #include "plan_status.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Re-planning: where a job stands, and which of its machines still run. */
-#ifndef SPOTNIK_CLI_PLAN_STATUS_H
-#define SPOTNIK_CLI_PLAN_STATUS_H
+#ifndef SPOTNIK_PLANNER_PLAN_STATUS_H
+#define SPOTNIK_PLANNER_PLAN_STATUS_H
 
 #include "plan_measured.h"
 #include "plan/planner.h"

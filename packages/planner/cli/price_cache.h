@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prices that `spotnik prices update` has kept, and how old they are. */
-#ifndef SPOTNIK_CLI_PRICE_CACHE_H
-#define SPOTNIK_CLI_PRICE_CACHE_H
+#ifndef SPOTNIK_PLANNER_PRICE_CACHE_H
+#define SPOTNIK_PLANNER_PRICE_CACHE_H
 
 #include "plan/catalog.h"
 

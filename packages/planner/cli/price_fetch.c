@@ -3,7 +3,7 @@
  * to come, and 256 MiB. The library is loaded by the first fetch: with all that it needs in its
  * turn it would take every other command, and every worker that one starts, 5 ms of a
  * processor. */
-#include "fetch.h"
+#include "price_fetch.h"
 #include "gunzip.h"
 #include "common/table.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and web pages as bytes. Only here does the planner touch a network, and only where libcurl
  * was there to build with. */
-#ifndef SPOTNIK_CLI_FETCH_H
-#define SPOTNIK_CLI_FETCH_H
+#ifndef SPOTNIK_PLANNER_PRICE_FETCH_H
+#define SPOTNIK_PLANNER_PRICE_FETCH_H
 
 #include "common/fault.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Price pages as they were last fetched, kept beside the prices: the next update asks for changes
  * only. */
-#ifndef SPOTNIK_CLI_PRICE_PAGES_H
-#define SPOTNIK_CLI_PRICE_PAGES_H
+#ifndef SPOTNIK_PLANNER_PRICE_PAGES_H
+#define SPOTNIK_PLANNER_PRICE_PAGES_H
 
-#include "fetch.h"
+#include "price_fetch.h"
 
 /* The page of `url` that is kept for the prices in `prices`; false when none is, or not a whole
  * one. The caller frees page_out->bytes. */

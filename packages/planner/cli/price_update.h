@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where price lists come from by default, and how one is read into a catalogue. */
-#ifndef SPOTNIK_CLI_PRICE_UPDATE_H
-#define SPOTNIK_CLI_PRICE_UPDATE_H
+#ifndef SPOTNIK_PLANNER_PRICE_UPDATE_H
+#define SPOTNIK_PLANNER_PRICE_UPDATE_H
 
 #include "plan/catalog.h"
 

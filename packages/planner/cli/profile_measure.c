@@ -5,7 +5,7 @@
 #include "profile_measure.h"
 #include "hostload.h"
 #include "plan/curvefit.h"
-#include "probe.h"
+#include "profile_probe.h"
 
 #include <math.h>
 #include <stddef.h>

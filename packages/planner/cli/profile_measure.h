@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From runs of the user's job to a profile. */
-#ifndef SPOTNIK_CLI_PROFILE_MEASURE_H
-#define SPOTNIK_CLI_PROFILE_MEASURE_H
+#ifndef SPOTNIK_PLANNER_PROFILE_MEASURE_H
+#define SPOTNIK_PLANNER_PROFILE_MEASURE_H
 
 #include "plan/profile.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One run of the job in a folder of its own: start, wait until all are in, look, wait, look again,
  * end. */
-#include "probe.h"
+#include "profile_probe.h"
 #include "hostload.h"
 #include "common/sibling.h"
 

@@ -2,8 +2,8 @@
 /* Runs the user's job for some seconds on this machine and reads from its own status where its time
  * goes. The job is run by `spotnik run`, asked by `spotnik status`: nothing here knows the runtime
  * but by those two. */
-#ifndef SPOTNIK_CLI_PROBE_H
-#define SPOTNIK_CLI_PROBE_H
+#ifndef SPOTNIK_PLANNER_PROFILE_PROBE_H
+#define SPOTNIK_PLANNER_PROFILE_PROBE_H
 
 #include "common/fault.h"
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "fleet.h"
+#include "fleet_engine.h"
 #include "common/options.h"
 
 static const char help[] =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik fleet: what its parts share. An engine is asked how many machines it has and told how
  * many are wanted; it alone makes and ends them. */
-#ifndef SPOTNIK_CLI_FLEET_H
-#define SPOTNIK_CLI_FLEET_H
+#ifndef SPOTNIK_PLANNER_FLEET_ENGINE_H
+#define SPOTNIK_PLANNER_FLEET_ENGINE_H
 
 #include <stdbool.h>
 #include <stdint.h>

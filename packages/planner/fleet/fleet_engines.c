@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fleet.h"
+#include "fleet_engine.h"
 
 #define OUTPUT_MAX (1u << 20)
 #define ELEMENTS_MAX 4096

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fleet.h"
+#include "fleet_engine.h"
 
 /* A kind that was not named before, or that one. NULL: there are too many. */
 static struct fleet_kind *kind_at(struct fleet_kind *kind, uint32_t *count, const char *name)

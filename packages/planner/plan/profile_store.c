@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store. Its layout has a number (user_version); a newer one than ours is refused, not guessed
  * at. */
-#include "plan/store.h"
+#include "plan/profile_store.h"
 
 #include <math.h>
 #include <sqlite3.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's memory: one SQLite file with profiles, prices and plans, made on first use. */
-#ifndef SPOTNIK_PLAN_STORE_H
-#define SPOTNIK_PLAN_STORE_H
+#ifndef SPOTNIK_PLAN_PROFILE_STORE_H
+#define SPOTNIK_PLAN_PROFILE_STORE_H
 
 #include "plan/catalog.h"
 #include "plan/profile.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "bag/bag.h"
-#include "bag/watch.h"
+#include "bag/workers.h"
 #include "bag/template.h"
 #include "base/time.h"
 #include "fixture.h"

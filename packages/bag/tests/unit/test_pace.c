@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the age of a machine means for saves and slots. */
-#include "bag/pace.h"
+#include "bag/bag_pace.h"
 #include "tests.h"
 
 #define HOUR 3600.0

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "bag/pace.h"
+#include "bag/bag_pace.h"
 #include "base/prng.h"
 #include "common/model_interval.h"
 #include "tests.h"

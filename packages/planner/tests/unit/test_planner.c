@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fleets, the search, the catalog and the store. */
 #include "plan/planner.h"
-#include "plan/store.h"
+#include "plan/profile_store.h"
 
 #include <math.h>
 #include <stdio.h>
