@@ -476,17 +476,9 @@ static int places_check(const struct spotnik_window *places, size_t count, doubl
     return 0;
 }
 
-int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
+int spotnik_backtest_run(const struct spotnik_window *places, size_t count, double tick_s,
                          const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
                          struct spotnik_job_result *result_out, struct spotnik_fault *fault)
-{
-    return spotnik_backtest_run_places(window, 1, tick_s, terms, policy, result_out, fault);
-}
-
-int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
-                                const struct spotnik_job_terms *terms,
-                                const struct spotnik_policy *policy,
-                                struct spotnik_job_result *result_out, struct spotnik_fault *fault)
 {
     struct run run = { .places = places,
                        .place_count = count,

@@ -106,17 +106,12 @@ struct spotnik_job_result {
     bool missed;
 };
 
-/* Runs one window; a window that is shorter than the deadline is a fault. */
-int spotnik_backtest_run(const struct spotnik_window *window, double tick_s,
+/* Runs the windows of `count` places, which begin at the same instant; the shortest counts. A
+ * window that is shorter than the deadline is a fault. Two machines of different places share no
+ * step: a pair_speed above 1 is a fault. */
+int spotnik_backtest_run(const struct spotnik_window *places, size_t count, double tick_s,
                          const struct spotnik_job_terms *terms, const struct spotnik_policy *policy,
                          struct spotnik_job_result *result_out, struct spotnik_fault *fault);
-
-/* The same with several places, whose windows begin at the same instant; the shortest counts. Two
- * machines of different places share no step: a pair_speed above 1 is a fault. */
-int spotnik_backtest_run_places(const struct spotnik_window *places, size_t count, double tick_s,
-                                const struct spotnik_job_terms *terms,
-                                const struct spotnik_policy *policy,
-                                struct spotnik_job_result *result_out, struct spotnik_fault *fault);
 
 /* Cost in hours of spot price (in the money of the price history when there is one). */
 double spotnik_backtest_cost(const struct spotnik_job_result *result, double price_ratio);

@@ -122,8 +122,7 @@ static int window_run(const struct spotnik_worlds *worlds, size_t i,
 
     spotnik_worlds_at(worlds, i, places);
     if (policy->choose)
-        return spotnik_backtest_run_places(places, count, worlds->tick_s, terms, policy, result,
-                                           fault);
+        return spotnik_backtest_run(places, count, worlds->tick_s, terms, policy, result, fault);
     if (!strcmp(policy->name, "bound"))
         return bound_run(places, count, worlds->tick_s, terms, result, fault);
     if (count > 1)

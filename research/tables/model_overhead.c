@@ -26,10 +26,3 @@ double spotnik_remaining_s(const struct spotnik_remaining *model, double step)
 {
     return fmax(0, model->end_s - step / model->steps_per_s);
 }
-
-double spotnik_total_time_s(double steps, double cluster_steps_per_s, double steps_per_checkpoint,
-                            double checkpoint_s, double revocations, double replacement_s)
-{
-    return steps / cluster_steps_per_s + ceil(steps / steps_per_checkpoint) * checkpoint_s
-           + revocations * replacement_s;
-}

@@ -34,9 +34,4 @@ int spotnik_remaining_fit(const double *step, const double *remaining_s, size_t 
                           struct spotnik_remaining *model_out);
 double spotnik_remaining_s(const struct spotnik_remaining *model, double step);
 
-/* Whole job: steps / sum of worker speeds + checkpoints + expected revocations x (provisioning +
- * framework). */
-double spotnik_total_time_s(double steps, double cluster_steps_per_s, double steps_per_checkpoint,
-                            double checkpoint_s, double revocations, double replacement_s);
-
 #endif

@@ -37,7 +37,7 @@ static struct spotnik_job_result run(const uint8_t *machines, size_t ticks,
     struct spotnik_job_result result;
     struct spotnik_fault fault;
 
-    if (spotnik_backtest_run(&window, TICK_S, t, &policy, &result, &fault))
+    if (spotnik_backtest_run(&window, 1, TICK_S, t, &policy, &result, &fault))
         fail_msg("%s", fault.text);
     return result;
 }
@@ -310,7 +310,7 @@ static struct spotnik_job_result run_places(const struct spotnik_window *places,
     struct spotnik_job_result result;
     struct spotnik_fault fault;
 
-    if (spotnik_backtest_run_places(places, count, TICK_S, t, &policy, &result, &fault))
+    if (spotnik_backtest_run(places, count, TICK_S, t, &policy, &result, &fault))
         fail_msg("%s", fault.text);
     return result;
 }
@@ -343,7 +343,7 @@ TEST(a_move_is_paid_for)
     t.pair_speed = 1.8;
     struct spotnik_policy policy = spotnik_policy_greedy();
     struct spotnik_fault fault;
-    assert_int_equal(spotnik_backtest_run_places(places, 2, TICK_S, &t, &policy, &r, &fault), -1);
+    assert_int_equal(spotnik_backtest_run(places, 2, TICK_S, &t, &policy, &r, &fault), -1);
     assert_non_null(strstr(fault.text, "share no step"));
 }
 

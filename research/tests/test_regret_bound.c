@@ -85,7 +85,7 @@ static double beyond(const struct spotnik_job_terms *terms, const uint8_t *machi
     struct spotnik_fault fault;
     struct spotnik_policy policy = spotnik_policy_bounded(&bound, inner, 0.02);
 
-    if (spotnik_backtest_run(&window, TICK_S, terms, &policy, &result, &fault))
+    if (spotnik_backtest_run(&window, 1, TICK_S, terms, &policy, &result, &fault))
         fail_msg("seed %u: %s", seed, fault.text);
     if (result.missed)
         fail_msg("seed %u: %s is late", seed, inner.name);
