@@ -35,9 +35,9 @@ SHOWN = {
     "elements join one by one": "Slurm's own delay; tests/slurm/lab.py sets cred_expire",
     "the batch shell ends with 75": "tests/slurm/elements.py (scancel: nobody is requeued)",
     "a job with `--signal=B:USR1@60`": "Slurm's words; tests/slurm/page.py (batch_shell)",
-    "no cloud, on a cloud's machine": "tests/notice/watch.py (nowhere): what is said in no cloud",
-    "workers are killed before": "tests/notice/job.py (insisted)",
-    "workers leave again and again": "tests/notice/job.py (notices), tests/notice/thousand.py",
+    "no cloud, on a cloud's machine": "packages/notices/tests/watch.py (nowhere): what is said in no cloud",
+    "workers are killed before": "packages/notices/tests/job.py (insisted)",
+    "workers leave again and again": "packages/notices/tests/job.py (notices), packages/notices/tests/thousand.py",
     "a worker is pending": "Ray's words",
     "steps wait": "Ray's dashboard; tests/e2e/run.sh has what spotnik run says",
 }
@@ -294,6 +294,13 @@ def no_libcurl(case, message):
     return case.run(SPOTNIK, "notice", "--from", "aws", LD_LIBRARY_PATH=case.folder)
 
 
+def no_watcher(case, message):
+    """The command alone, as it is installed without the package."""
+    shutil.copy(SPOTNIK, case.folder)
+    words = [f"{case.folder}/spotnik", "run", "-n", "1", "--key-file", case.key, "--", "true"]
+    return case.run(*words, PATH="/usr/bin:/bin")
+
+
 def from_the_start(case, message):
     """All leave for a notice which is then taken back; there is no checkpoint."""
     job = case.start(SPOTNIK, "run", "-n", "2", "--notice", f"file:{case.folder}/going", "--key-file", case.key, *TRAIN)
@@ -417,6 +424,7 @@ PROVOKED = {
     ("ray", "KeyFileError"): python_with_another_key,
     ("ray", "can be read by others"): python_with_an_open_key,
     ("notices", "libcurl.so.4 is not there"): no_libcurl,
+    ("notices", "spotnik-notice is not installed"): no_watcher,
     ("notices", "137"): shell_first,
     ("notices", "lost (SIGTERM)"): script_around,
     ("notices", "the job starts at step 1"): from_the_start,

@@ -18,7 +18,7 @@ from place import end_all, fail, within_namespace, words
 
 BUILD, GUIDE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SPOTNIK, WORKER = f"{BUILD}/cli/spotnik", f"{BUILD}/tests/e2e/e2e-worker"
-MOCK = str(pathlib.Path(__file__).parent.parent / "notice/mock_imds.py")
+MOCK = str(pathlib.Path(__file__).resolve().parents[2] / "packages/notices/tests/mock_imds.py")
 LIMIT_S = 120  # ends a test that hangs
 TRAIN = f"exec {WORKER} -u 5000 -n 100000 -b 96"
 FAKES = {
