@@ -8,7 +8,7 @@ and made anew go on at the very next step.
 
 Pods run the container's command, environment and paths as the manifest has them: the secret is mounted at /etc/spotnik, the claim at
 /data, and `python train.py` is a worker of the tests. Those of jobset.yaml and trainer-runtime.yaml meet, too, and leave when they
-are deleted; so do those of a file that `spotnik plan` has written. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
+are deleted; so do those of a file that `spotnik plan` has written, and of those that `spotnik kubernetes` prints. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
 
     pods.py SPOTNIK WORKER SIM FOLDER"""
 
@@ -402,6 +402,15 @@ def planned(folder):
     return path
 
 
+def printed(folder, kind):
+    """What `spotnik kubernetes` prints: its name. Two of the four pods begin the job."""
+    path = f"{folder}/printed-{kind}.yaml"
+    with open(path, "w") as file:
+        command = [SPOTNIK, "kubernetes", "-n", "2:4", "--image", "train:1", "--kind", kind, "--", "python", "train.py"]
+        subprocess.run(command, check=True, stdout=file)
+    return path
+
+
 def others(name):
     """The pods of another manifest meet, and are deleted."""
     with tempfile.TemporaryDirectory(prefix="spotnik-k8s-") as folder, Cluster(folder, "REFUSED", name) as cluster:
@@ -446,7 +455,8 @@ def bag():
 
 def main():
     with tempfile.TemporaryDirectory(prefix="spotnik-plan-") as folder:
-        for name in (planned(folder), "jobset.yaml", "trainer-runtime.yaml"):
+        made = [printed(folder, kind) for kind in ("job", "jobset", "trainjob")]
+        for name in (planned(folder), "jobset.yaml", "trainer-runtime.yaml", *made):
             others(name)
     bag()
     files_before = os.listdir("/tmp")

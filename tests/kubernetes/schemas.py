@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of examples/kubernetes against the published schemas: of Kubernetes 1.31 and 1.36
+"""The manifests of examples/kubernetes, and those that `spotnik kubernetes` prints, against the published schemas: of Kubernetes 1.31 and 1.36
 (kubernetes-validate), of JobSet and of Kubeflow Trainer (kubeflow-trainer-api). Claim: nothing in them is
-unknown, misspelt or of the wrong type. A planted mistake is found.
+unknown, misspelt or of the wrong type. A planted mistake is found. What was asked for by options stands in the printed
+ones: pods, resources, Kueue's queue and least parallelism.
 
-    schemas.py FOLDER"""
+    schemas.py FOLDER SPOTNIK"""
 
 import copy
 import glob
+import subprocess
 import sys
 
 try:
@@ -21,6 +23,7 @@ except ImportError as error:
 MODELS = {
     "JobSet": trainer.JobsetV1alpha2JobSet,
     "ClusterTrainingRuntime": trainer.TrainerV1alpha1ClusterTrainingRuntime,
+    "TrainingRuntime": trainer.TrainerV1alpha1TrainingRuntime,
     "TrainJob": trainer.TrainerV1alpha1TrainJob,
 }
 
@@ -55,24 +58,69 @@ def wrong(document):
         return str(error).splitlines()[0]
 
 
+def check(name, document):
+    """It fits, and a mistake in it would be found."""
+    found = wrong(document)
+    if found:
+        sys.exit(f"FAILED: {name}: {document['kind']}: {found}")
+    for pod in pods(copy.deepcopy(document)):
+        assert pod["terminationGracePeriodSeconds"] <= 25, "Google and Azure kill after 30 s"
+    planted = copy.deepcopy(document)
+    for pod in pods(planted):
+        pod["terminationGracePeriod"] = 25
+        if not wrong(planted):
+            sys.exit(f"FAILED: {name}: a misspelt field is not found")
+        break
+
+
+def printed(*options):
+    """The documents of a manifest that the command prints."""
+    command = [sys.argv[2], "kubernetes", "--image", "registry.example/train:1", *options, "--", "python", 'a "b" $c']
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    documents = list(yaml.safe_load_all(text))
+    for document in documents:
+        check(" ".join(options), document)
+    return documents
+
+
+def command_of(document):
+    container = next(pods(document))["containers"][0]
+    return container["command"] + container.get("args", [])
+
+
+def check_printed():
+    """By its options."""
+    _, job = printed("-n", "2:8", "-w", "2", "--cpus", "8", "--memory", "64Gi", "--gpus", "1", "--spot", "--queue", "team")
+    assert (job["spec"]["parallelism"], job["spec"]["completions"], job["spec"]["successPolicy"]["rules"]) == (8, 8, [{"succeededCount": 2}])
+    notes = {key.split("/")[1]: value for key, value in {**job["metadata"]["labels"], **job["metadata"]["annotations"]}.items()}
+    assert notes == {"queue-name": "team", "job-min-parallelism": "2", "job-completions-equal-parallelism": "true"}, notes
+    words = command_of(job)
+    assert words[:9] == ["spotnik", "run", "-n", "2", "--respawn", "--min", "4", "--peers", "dns://train-[0-1].train"], words
+    assert words[-2:] == ["python", 'a "b" $c'], words
+    limits = next(pods(job))["containers"][0]["resources"]["limits"]
+    assert limits == {"memory": "64Gi", "nvidia.com/gpu": "1"} and len(next(pods(job))["tolerations"]) == 2
+    _, whole = printed("-n", "4", "--queue", "team")
+    assert "annotations" not in whole["metadata"], "Kueue refuses a least parallelism that is all"
+    _, elastic = printed("-n", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")
+    assert elastic["metadata"]["annotations"] == {"kueue.x-k8s.io/elastic-job": "true"}
+    assert len(next(pods(elastic))["volumes"]) == 1 and "dns://other-0.other" in command_of(elastic)
+    (jobset,) = printed("-n", "2:3", "--kind", "jobset")
+    assert "dns://train-node-0-[0-1].train" in command_of(jobset)
+    runtime, train = printed("-n", "2:3", "--kind", "trainjob", "--queue", "team")
+    assert runtime["spec"]["mlPolicy"]["numNodes"] == 3 and train["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    assert "dns://$(JOBSET)-node-0-[0-1].$(JOBSET)" in command_of(runtime) and command_of(runtime)[-2] == "python"
+
+
 def main():
     count = 0
     for path in sorted(glob.glob(f"{sys.argv[1]}/*.yaml")):
         with open(path) as file:
             for document in yaml.safe_load_all(file):
-                found = wrong(document)
-                if found:
-                    sys.exit(f"FAILED: {path}: {document['kind']}: {found}")
+                check(path, document)
                 count += 1
-                for pod in pods(copy.deepcopy(document)):
-                    assert pod["terminationGracePeriodSeconds"] <= 25, "Google and Azure kill after 30 s"
-                planted = copy.deepcopy(document)
-                for pod in pods(planted):
-                    pod["terminationGracePeriod"] = 25
-                    if not wrong(planted):
-                        sys.exit(f"FAILED: {path}: a misspelt field is not found")
-                    break
     print(f"{count} manifests fit the published schemas; a misspelt field was found in each that describes pods")
+    check_printed()
+    print("those that the command prints fit them, and have what was asked for")
 
 
 main()

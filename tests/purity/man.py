@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 SPOTNIK, PAGES, ROOT = sys.argv[1:4]
-INSIDE, OWN = ("run", "doctor"), ("notice", "slurm submit", "fleet")
+INSIDE, OWN = ("run", "doctor"), ("notice", "slurm submit", "kubernetes", "fleet")
 
 
 def read(name):
