@@ -11,6 +11,7 @@
 #   pure     the pure layers include no system header beyond those without system calls
 #   clock    nothing of src/ reads the wall clock: it steps, and no decision may; but for the dates of the event log and of foundings
 #   length   no file of C is longer than 600 lines; no line of a comment is longer than 100 columns
+#   words    src/ does not use words that it once had for terms of the field: carriage, depot, lookout, tenure, shelf...
 #   licence  every file of C has the SPDX line first
 #   tidy     no tabs and no blanks at line ends in C; no notes to self in place of work
 set -eu
@@ -83,6 +84,7 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
         folders["packages/notices"] = "|notice"
         folders["packages/planner"] = "|plan"
         folders["research"] = "|plan|cli|tables"
+        old = "carriage|depot|lookout|sighting|tenure|rumoured|(^|[^a-z])(shelf|rhythm|edition|knock|tally|graves|rumour)"
         note = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|XX" "X)([^A-Za-z0-9_]|$)"
     }
 
@@ -103,6 +105,8 @@ awk -v layers="$layers" -v pure="$pure" -v pure_headers="$pure_headers" '
     length($0) > 100 && !/"/ { breach("line " FNR " is longer than 100 columns") }
     /[ ]$/ { breach("line " FNR " ends in a blank") }
     $0 ~ note { breach("line " FNR " is a note to self") }
+
+    path[1] == "src" && tolower($0) ~ old { breach("line " FNR " has a word that the house gave up (dev/tidy.sh: old)") }
 
     path[1] == "src" && FILENAME != "src/watch/date.c" && FILENAME != "src/discovery/founded_at.c" && /CLOCK_REALTIME|gettimeofday|[^A-Za-z0-9_]time\((NULL|0|&)/ {
         breach("line " FNR " reads the wall clock; use CLOCK_MONOTONIC")

@@ -71,9 +71,9 @@ void spotnik_sim_channels_doubt(struct sim_process *process)
 /* is closed. */
 void spotnik_sim_channels_renew(struct sim_world *world, struct sim_process *process)
 {
-    if (process->lanes_epoch == process->epoch)
+    if (process->channels_epoch == process->epoch)
         return;
-    process->lanes_epoch = process->epoch;
+    process->channels_epoch = process->epoch;
     for (uint32_t i = 0; i < process->channel_top; i++) {
         struct sim_channel *channel = process->channel_out[i];
         if (channel && !channel->expected && !channel_ends(world, channel, i))

@@ -255,7 +255,7 @@ struct sim_process {
     struct sim_channel *channel_out[SIM_LANES], *channel_in;
     uint32_t channel_top; /* places of channel_out from there on have never been used */
     struct sim_channel *donor_channels; /* to joiners, the newest first */
-    uint64_t lanes_epoch;               /* of the view they are for */
+    uint64_t channels_epoch;            /* of the view they are for */
     uint64_t search_dial;               /* the driver's own, while parked */
     uint64_t *dial;                     /* per process: the dial under way, 0: none */
     struct sim_app app;

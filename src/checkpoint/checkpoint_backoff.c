@@ -19,7 +19,7 @@ uint32_t spotnik_checkpoint_backoff_coarse(const struct spotnik_checkpoint_backo
 {
     if (settled)
         return 0;
-    return backoff->coarse < SPOTNIK_RHYTHM_COARSE_MAX ? backoff->coarse + 1 : backoff->coarse;
+    return backoff->coarse < SPOTNIK_CHECKPOINT_BACKOFF_MAX ? backoff->coarse + 1 : backoff->coarse;
 }
 
 bool spotnik_checkpoint_backoff_is_turn(const struct spotnik_checkpoint_backoff *backoff,

@@ -10,7 +10,7 @@
 
 /* Boundaries of 64 intervals at most: a checkpoint that takes longer to write is not for this
  * backoff. */
-#define SPOTNIK_RHYTHM_COARSE_MAX 6
+#define SPOTNIK_CHECKPOINT_BACKOFF_MAX 6
 
 struct spotnik_checkpoint_backoff {
     uint32_t coarse; /* the last one was taken as a multiple of 2^coarse */

@@ -73,10 +73,11 @@ enum spotnik_event_kind {
 /* What the end of a link proves. */
 enum spotnik_proof {
     SPOTNIK_PROOF_NONE,
-    /* the peer has ended: the last word of its voice says so under the key, or its kernel, which is
-     * ours */
+    /* the peer has ended: the last frame on its tx connection proves it by the key, or its kernel
+     * does, which is ours */
     SPOTNIK_PROOF_GONE,
-    SPOTNIK_PROOF_END, /* its voice has ended in order: by its kernel, or a proxy between us */
+    /* its tx connection has ended in order: by its kernel, or a proxy between us */
+    SPOTNIK_PROOF_END,
     /* the same, without a proxy between us: GONE if the next answered dial is refused */
     SPOTNIK_PROOF_LIKELY,
 };

@@ -17,7 +17,7 @@ const char *spotnik_event_name(enum spotnik_event_kind kind)
         [SPOTNIK_EVENT_PATH_DOWN] = "path down",
         [SPOTNIK_EVENT_KERNEL] = "kernel answers",
         [SPOTNIK_EVENT_MESSAGE] = "message",
-        [SPOTNIK_EVENT_CHANNEL_DOWN] = "lane down",
+        [SPOTNIK_EVENT_CHANNEL_DOWN] = "channel down",
         [SPOTNIK_EVENT_TICK] = "tick",
         [SPOTNIK_EVENT_STEP_BEGIN] = "step begin",
         [SPOTNIK_EVENT_WEIGHT] = "weight",

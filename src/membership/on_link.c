@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, LANE_DOWN: what the end of a connection proves, and what
- * it does not (src/member/evidence.h). */
+/* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, CHANNEL_DOWN: what the end of a connection proves, and
+ * what it does not (src/member/evidence.h). */
 #include "base/assert.h"
 #include "membership/membership.h"
 

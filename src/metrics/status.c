@@ -113,7 +113,7 @@ static void add_checkpoint(struct spotnik_text *text,
     add(text, "}");
 }
 
-static void add_tally(struct spotnik_text *text, const struct spotnik_status_more *more)
+static void add_counters(struct spotnik_text *text, const struct spotnik_status_more *more)
 {
     if (more->counters)
         add(text, ",\"samples\":%" PRIu64 ",\"steps_excluded\":%" PRIu64, more->counters->samples,
@@ -201,7 +201,7 @@ size_t spotnik_status_text(const spotnik_job_status *status, const struct spotni
         add_checkpoint(&out, more->checkpoint);
     if (more->sync != NULL)
         add_sync(&out, more->sync);
-    add_tally(&out, more);
+    add_counters(&out, more);
     add(&out,
         ",\"donor\":{\"joiners\":%" PRIu32 ",\"log_bytes\":%" PRIu64 ",\"dropped\":%" PRIu64 "}",
         more->donor_sessions, more->donor_log_bytes, more->donor_dropped);

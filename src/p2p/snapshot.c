@@ -12,7 +12,7 @@
 #include "base/wake.h"
 #include "p2p/inside.h"
 
-#define EDITIONS_KEPT 3
+#define VERSIONS_KEPT 3
 
 struct spotnik_p2p_snapshot *spotnik_p2p_snapshot_find(const struct spotnik_p2p *p2p,
                                                        const char *name)
@@ -84,7 +84,7 @@ static struct spotnik_p2p_version *version_find(const struct spotnik_p2p_snapsho
     struct spotnik_p2p_version *oldest = NULL;
 
     for (struct spotnik_p2p_version *one = snapshot->versions;
-         one && snapshot->version_count >= EDITIONS_KEPT; one = one->next)
+         one && snapshot->version_count >= VERSIONS_KEPT; one = one->next)
         if (!one->pins && one != snapshot->newest && (!oldest || one->taken < oldest->taken))
             oldest = one;
     return oldest;
@@ -196,7 +196,7 @@ void spotnik_p2p_snapshot_unpin(struct spotnik_p2p_snapshot *snapshot,
     held->pins--;
     for (struct spotnik_p2p_version **at = &snapshot->versions; *at;) {
         struct spotnik_p2p_version *one = *at;
-        if (snapshot->version_count > EDITIONS_KEPT && one->pins == 0 && one != snapshot->newest
+        if (snapshot->version_count > VERSIONS_KEPT && one->pins == 0 && one != snapshot->newest
             && !one->lent) {
             *at = one->next;
             snapshot->version_count--;

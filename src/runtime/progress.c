@@ -35,7 +35,7 @@ static void poll_now(struct spotnik_runtime *runtime)
 }
 
 /* Not while the caller reads data: it may have events in its hands that name them. */
-static void free_graves(struct spotnik_runtime *runtime)
+static void free_deferred(struct spotnik_runtime *runtime)
 {
     if (runtime->data_poller.caller)
         return;
@@ -51,7 +51,7 @@ static void rest(struct spotnik_runtime *runtime, uint64_t until_ns)
     if (wait_ns > SLEEP_MAX_NS)
         wait_ns = SLEEP_MAX_NS;
     struct timespec wait = spotnik_clock_timespec(wait_ns);
-    free_graves(runtime);
+    free_deferred(runtime);
     spotnik_runtime_watch_neighbours(runtime);
     runtime->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
     struct spotnik_socket *listener = spotnik_acceptor_socket(runtime->links);

@@ -77,7 +77,7 @@ struct spotnik_standby {
 
 _Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX
                    && SPOTNIK_LANES >= 2 + 2 * (1 + SPOTNIK_TREE_FAN_MAX),
-               "room for every lane");
+               "room for every channel");
 
 enum spotnik_inbound_state {
     SPOTNIK_STREAM_PREFIX,

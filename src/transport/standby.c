@@ -94,8 +94,8 @@ static void end_look(struct spotnik_transport *transport, struct spotnik_standby
 }
 
 /* How far channels reach: to the successor, or in a small view to all others. */
-static uint32_t lanes_reach(const struct spotnik_transport *transport,
-                            const struct spotnik_view *view)
+static uint32_t channels_reach(const struct spotnik_transport *transport,
+                               const struct spotnik_view *view)
 {
     bool all = spotnik_choice_members(transport->limits->choice, 0) >= view->size;
     return all ? view->size - 1 : 1;
@@ -105,7 +105,7 @@ static uint32_t lanes_reach(const struct spotnik_transport *transport,
 static bool is_wanted(const struct spotnik_transport *transport, const struct spotnik_view *view,
                       uint32_t rank, struct spotnik_id peer)
 {
-    for (uint32_t ahead = lanes_reach(transport, view) + 1;
+    for (uint32_t ahead = channels_reach(transport, view) + 1;
          ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         if (spotnik_id_equal(view->entry[(rank + ahead) % view->size].member.id, peer))
             return true;
@@ -136,7 +136,7 @@ static void renew(struct spotnik_transport *transport, const struct spotnik_view
         if (transport->standby[i].up
             && !is_wanted(transport, view, rank, transport->standby[i].peer.id))
             close_spare(transport, &transport->standby[i]);
-    for (uint32_t ahead = lanes_reach(transport, view) + 1;
+    for (uint32_t ahead = channels_reach(transport, view) + 1;
          ahead < view->size && ahead < SPOTNIK_SPARES + 2; ahead++)
         open_one(transport, &view->entry[(rank + ahead) % view->size].member);
 }

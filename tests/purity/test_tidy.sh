@@ -41,6 +41,7 @@ plant src/core/a.c "$spdx\n#include <stdio.h>\n" 'includes <stdio.h>; core is pu
 plant src/extra/a.c "$spdx\n" 'extra is not in the list'
 plant src/runtime/a.c "$spdx\nlong t = time(NULL);\n" 'line 2 reads the wall clock'
 plant src/discovery/a.c "$spdx\nint c = CLOCK_REALTIME;\n" 'line 2 reads the wall clock'
+plant src/api/a.c "$spdx\nint spotnik_carriage_new;\n" 'line 2 has a word that the house gave up'
 plant src/api/a.c "$spdx\n#include \"plan/fleet.h\"\n" 'includes "plan/fleet.h", which is no layer'
 plant common/a.c "$spdx\n#include \"plan/fleet.h\"\n" 'includes "plan/fleet.h"; common uses base, common'
 plant packages/notices/notice/a.c "$spdx\n#include \"api/key.h\"\n" 'includes "api/key.h"; packages/notices uses base, common'
