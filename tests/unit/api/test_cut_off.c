@@ -56,8 +56,11 @@ static pid_t other_start(const struct place *place)
     place_config(place, &config);
     if (join(&config, &job))
         _exit(1);
-    while (!step_on(job, &step))
-        ;
+    /* on a busy host it may be excluded; the others wait for its return */
+    int rc;
+    do {
+        rc = step_on(job, &step);
+    } while (rc == 0 || rc == SPOTNIK_ERR_EXCLUDED);
     _exit(1);
 }
 
