@@ -54,7 +54,7 @@ static void accept_forward(struct spotnik_core *core)
     view_install(core, &core->membership->accepted); /* the only voter */
 }
 
-/* core->vote->accepted has been filled in. */
+/* core->membership->accepted has been filled in. */
 void proposal_accept(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->frozen);

@@ -78,7 +78,7 @@ static void conclude(struct spotnik_core *core)
     view_install(core, &core->membership->accepted);
 }
 
-/* core->vote->accepted is our vote, and those that do not vote have been told. */
+/* core->membership->accepted is our vote, and those that do not vote have been told. */
 void tree_accept_begin(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->tree.on);
