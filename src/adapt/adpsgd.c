@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AD-PSGD: asynchronous decentralised parallel SGD. Nobody waits for anybody. One-sided, as in
+/* AD-PSGD: asynchronous decentralised parallel SGD. No member waits for another. One-sided, as in
  * KungFu (OSDI'20), PairAveragingOptimizer: a random peer t, pull its snapshot, v <- (v + v_t) / 2,
  * apply the local gradient, publish. The peer is not changed. There each member chooses for itself;
- * here all turn by the same random number of places. So in a step nobody is asked twice, and every
- * peer is as likely as before. */
+ * here all turn by the same random number of places. So in a step each member is asked at most
+ * once, and every peer is as likely as before. */
 #include "adapt/strategy.h"
 
 #include "base/assert.h"

@@ -118,8 +118,8 @@ static void learn_bound(const struct spotnik_batch_config *config,
     member->speed_before = 0;
 }
 
-/* Relative variance of every member's time. Nobody is thought to be less noisy than members are on
- * average: the own noise is known from a few steps alone. */
+/* Relative variance of every member's time. The mean noise of all is a member's least: its own is
+ * known from a few steps alone. */
 static void doubts(const controller_t *c, double *ret_doubt2)
 {
     double noise = 0;

@@ -19,7 +19,7 @@
 #define SPOTNIK_SYNC_WINDOW 8
 #define SPOTNIK_SYNC_MEMORY 8
 
-/* Of one member that contributed to a step. */
+/* What one contributing member measured in a step. */
 struct spotnik_sync_row {
     uint32_t compute_us, apply_us; /* of this step; from the commit before to the begin of this */
     uint32_t wait_us;              /* in the commit of the step before, and in the begin of this */

@@ -15,7 +15,7 @@ enum spotnik_sync_mode { SPOTNIK_SYNC_SYNCHRONOUS, SPOTNIK_SYNC_ASYNCHRONOUS };
 struct spotnik_sync_metrics {
     /* samples/s of a member in a synchronous step; while asynchronous: in the last probe */
     double speed;
-    double alone_speed; /* the same with nobody to wait for: measured at size 1, or compute alone */
+    double alone_speed; /* the same without waiting: measured at size 1, or compute alone */
     double mean_time_s; /* compute time of a step, mean over members */
     double max_time_s;  /* of the slowest */
     uint64_t samples_done, samples_total; /* work of the whole job; total 0: unknown */

@@ -19,9 +19,8 @@
 
 #include "base/prng.h"
 
-/* What a strategy may use. Filled in by a driver: real ones, or a cluster in memory. `start` means:
- * complete before `finish`, and replica->arrived tells whether it brought anything (nobody could
- * answer: it did not). */
+/* What a strategy may use. A driver fills it in: members, or a cluster in memory. `start` means:
+ * complete before `finish`. replica->arrived is false when no member could answer. */
 struct spotnik_sync_primitives {
     void *context;
     /* Start: data becomes its mean over all members, weighted by samples; the same bits on all of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets of the begun step: what a caller may start, and the results. A member that the others
- * went on without starts nothing; step_commit says so, where the caller's loop expects it. */
+/* Buckets of the begun step: what a caller may start, and the results. An excluded member starts
+ * nothing; step_commit returns the error, where the caller's loop expects it. */
 #include "api/job.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -54,7 +54,7 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
     if (!rc)
         spotnik_pace_reduce(&job->pace,
                             (uint64_t)count * spotnik_registry_element_bytes((int)dtype));
-    if (rc == SPOTNIK_ERR_PEERS) { /* step_commit says so, where the caller's loop expects it */
+    if (rc == SPOTNIK_ERR_PEERS) { /* step_commit returns it */
         job->excluded = true;
         rc = 0;
     }

@@ -29,7 +29,7 @@ enum spotnik_collective_kind {
     SPOTNIK_COLLECTIVE_COMPRESSED, /* an all-reduce of F32 that travels as something shorter */
 };
 
-/* Of one bucket. */
+/* The collective that runs in one bucket. */
 struct spotnik_collective {
     enum spotnik_collective_kind kind;
     void *data;           /* the caller's: where results go */

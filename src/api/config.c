@@ -153,7 +153,7 @@ static int checkpoint_check(const spotnik_config *config)
     return 0;
 }
 
-/* Of shares that follow the speed of their members. */
+/* Check the options of shares that follow their members' speeds. */
 static int dynamic_check(const spotnik_config *config)
 {
     uint64_t batch = config->batch ? config->batch : config->batch_per_member;

@@ -60,8 +60,8 @@ static int place(const struct spotnik_job *job, struct spotnik_resume *resume)
     return 0;
 }
 
-/* A job of one that is begun again: what its earlier lives have written is its own to prune. With a
- * folder the root says so by itself; with a list nobody can know whether they live. */
+/* A job of one that is begun again: what its earlier lives have written is its own to prune. In a
+ * folder the root tells which those are; with a list, no member can know whether they live. */
 static void inherit(struct spotnik_job *job, uint64_t from)
 {
     const char *dir = job->checkpoint_dir;

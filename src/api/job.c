@@ -181,8 +181,8 @@ int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job)
     return 0;
 }
 
-/* Nobody stays behind in the view that let us go. Where that is so only because we were told to go,
- * a member that was cut off from us goes on. */
+/* The view that let us go is empty. If a notice ended our work early, a member that was cut off
+ * from us goes on. */
 static void end_if_last(struct spotnik_job *job)
 {
     bool done = job->config.steps_max && job->committed >= job->config.steps_max;

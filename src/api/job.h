@@ -102,7 +102,7 @@ struct spotnik_job {
     struct spotnik_collectives *collectives; /* NULL: none yet */
     struct spotnik_batching *batching;       /* NULL: shares are even */
     struct spotnik_noise_watch *noise;       /* NULL: not watched */
-    struct spotnik_step_stats_table *agreed; /* NULL: nobody decides by it */
+    struct spotnik_step_stats_table *agreed; /* NULL: no decision uses it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
@@ -115,7 +115,7 @@ struct spotnik_job {
     uint64_t state_loads;      /* how often the registered state was replaced from outside */
     struct spotnik_sync *sync; /* NULL: the program averages gradients itself */
     struct spotnik_job_shown shown;
-    struct spotnik_watch *watch; /* atomic; NULL: nobody watches */
+    struct spotnik_watch *watch; /* atomic; NULL: not watched */
 };
 
 /* Was `job` joined by this process, and not by one that it was forked from? 0, ARGUMENT or STATE.
@@ -160,8 +160,8 @@ int spotnik_job_found(struct spotnik_job *job);
 void spotnik_job_signal_open(struct spotnik_job *job);
 void spotnik_job_signal_close(struct spotnik_job *job);
 
-/* The founder of a new life of the job, from memory, or of one that nobody has begun. Where the
- * newest whole checkpoint is further, that is loaded in its stead. Errors as spotnik_job_seal(). */
+/* Call it in the founder of a new job, or of a new life from memory. It loads the newest whole
+ * checkpoint if that is further. Errors as spotnik_job_seal(). */
 int spotnik_job_resume_newer(struct spotnik_job *job, bool *ret_resumed);
 
 bool spotnik_job_is_noticed(const struct spotnik_job *job);

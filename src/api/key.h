@@ -16,7 +16,7 @@ int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES]);
  * overwritten), SYSTEM. */
 int spotnik_key_create(const char *path);
 
-/* `size` bytes nobody can guess. SPOTNIK_ERR_SYSTEM when the kernel has none. */
+/* `size` random bytes, fit for keys. SPOTNIK_ERR_SYSTEM when the kernel has none. */
 int spotnik_key_random(void *out, uint32_t size);
 
 /* The job's name as 16 bytes; it separates jobs by accident only, the key separates them for

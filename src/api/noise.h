@@ -41,9 +41,8 @@ void spotnik_noise_reduce(struct spotnik_job *job, uint32_t bucket, const void *
 void spotnik_noise_seal(struct spotnik_job *job);
 void spotnik_noise_committed(struct spotnik_job *job);
 
-/* Of a step that takes so long, one in how many: two passes over the gradients cost 1 % at most. A
- * power of two, so that members which come to other numbers still measure the same steps now and
- * then. */
+/* The noise is measured in one of so many steps: its two passes over the gradients then cost 1 % at
+ * most. Powers of two let members with unequal intervals still share some steps. */
 uint32_t spotnik_noise_interval(uint64_t bytes, double step_s);
 
 #endif

@@ -74,7 +74,7 @@ static int place(const char *text, struct spotnik_member *self)
     return 0;
 }
 
-/* A job of one has a key that nobody else has. */
+/* A job of one draws its own key, unless it has a key file. */
 static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
 {
     spotnik_job_hash(config->job_name, credentials->job);

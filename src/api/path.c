@@ -10,7 +10,7 @@
 #include "api/job.h"
 #include "base/error.h"
 
-/* Of SPOTNIK_PEERS where a path follows. */
+/* In SPOTNIK_PEERS a path follows these. */
 static const char *const kinds[] = { "hosts:", "file:" };
 
 static const char *path_of(const char *peers)

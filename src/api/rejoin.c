@@ -101,7 +101,7 @@ static int follow(struct spotnik_job *job, uint64_t step)
     return rc ? rc : spotnik_joiner_follow(job->joiner);
 }
 
-/* Whoever has founded after us has the job. */
+/* A later founder has the job. */
 static int enter_folder(struct spotnik_job *job)
 {
     int rc = spotnik_discovery_renew(job->peers);
@@ -113,9 +113,9 @@ static int enter_folder(struct spotnik_job *job)
         "the job was founded again by another member while this one did so; this member stops");
 }
 
-/* Cut off, and nobody else can be alive: this member alone is the next life of the job, with the
- * state that it holds (src/discovery/partition_scan.c). As another member, since the one that it
- * was is known to the view that cannot go on. */
+/* No other member can be alive: this one begins the next life of the job, with its own state
+ * (src/discovery/partition_scan.c). It takes a new id, since the view that cannot go on knows the
+ * old one. */
 static int refound(struct spotnik_job *job)
 {
     struct spotnik_id id;
@@ -263,8 +263,8 @@ static void pause_growing(struct spotnik_job *job)
     pausing_set(job, 0);
 }
 
-/* A joiner that was never let in, whose donors were lost, say, has cost nobody a view: its pause
- * does not grow. */
+/* A joiner that was never let in (its donors were lost, say) has cost no view: its pause does not
+ * grow. */
 static void strike(struct spotnik_job *job)
 {
     spotnik_job_status status;

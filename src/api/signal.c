@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SIGTERM as a notice, for a member that spotnik run started. Slurm and systemd signal every
  * process of a step or a unit. They reach not only the agent, which would ask the member to leave,
- * but also the member itself, which would die within its step. A program that has said what SIGTERM
- * does, and one that nobody's agent started, are left alone. */
+ * but also the member itself, which would die within its step. A program with a handler of its own,
+ * or without an agent, is left alone. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

@@ -118,7 +118,7 @@ int spotnik_weight_set(spotnik_job *job, uint64_t weight)
                                     "the weight must be set before the first allreduce");
     rc = spotnik_runtime_weight_set(job->runtime, weight);
 
-    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
+    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit returns it */
 }
 
 int spotnik_samples_decline(spotnik_job *job)
@@ -134,7 +134,7 @@ int spotnik_samples_decline(spotnik_job *job)
                                     "samples must be declined before the first allreduce");
     rc = spotnik_runtime_samples_decline(job->runtime);
 
-    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit says so */
+    return rc == SPOTNIK_ERR_PEERS ? 0 : rc; /* excluded: step_commit returns it */
 }
 
 int spotnik_step_commit(spotnik_job *job)

@@ -160,7 +160,7 @@ void spotnik_step_stats_begin(struct spotnik_job *job)
     if (!table)
         return;
     table->started = false;
-    if (table->loads != job->state_loads) { /* a new member, perhaps: nobody has seen us before */
+    if (table->loads != job->state_loads) { /* perhaps we are a new member, without a past row */
         table->before = 0;
         table->samples = UINT32_MAX;
     }

@@ -16,9 +16,8 @@
 #include "runtime/runtime.h"
 #include "spotnik/spotnik.h"
 
-/* Of one share, about the step it belongs to. All zeros: that share gave nothing. Where the row is
- * given early (spotnik_step_stats_start() right after step_begin), compute_us is that of the step
- * before. */
+/* What one share measured in its step. All zeros: that share gave nothing. When
+ * spotnik_step_stats_start() follows step_begin at once, compute_us is of the step before. */
 struct spotnik_step_stats_row {
     uint32_t compute_us; /* from the return of step_begin to the call of step_commit; at least 1 */
     uint32_t apply_us;   /* from the return of the last step_commit to the call of step_begin */

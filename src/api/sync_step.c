@@ -298,7 +298,7 @@ int spotnik_sync_step(spotnik_sync *sync, float *gradient)
     if (rc && rc != SPOTNIK_ERR_ROOT)
         return rc;
     memcpy(sync->heard, sync->sum, sizeof sync->heard);
-    /* else there is no mean: nobody had samples */
+    /* without samples there is no mean */
     if (sync->averaged_count == 0 || sync->heard[CONTRIBUTORS] > 0)
         finish(sync);
     look_ahead(sync);

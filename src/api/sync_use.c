@@ -55,7 +55,7 @@ static void apply(void *context, float *model, const float *gradient, uint64_t c
         sync->apply(sync->apply_context, model, gradient, (size_t)count);
 }
 
-/* What others pull. It waits for nobody, so it may fail for want of memory only. */
+/* Publish what others pull. It does not block: it fails only without memory. */
 static void publish(void *context, const float *model, uint64_t count)
 {
     struct spotnik_sync *sync = context;

@@ -119,7 +119,7 @@ static int dollars(const char *variable, double bound, const char *what, double 
 
 int spotnik_job_price(struct spotnik_job *job)
 {
-    double budget; /* only looked at: whoever tells it reads it there */
+    double budget; /* only checked here: the watch reads it again */
     int rc = dollars("SPOTNIK_BUDGET", 1e15, "the job's budget in dollars", &budget);
 
     return rc ? rc

@@ -12,8 +12,8 @@ void spotnik_assert_fail(const char *expression, const char *file, int line)
 /* The same for what the program has done to us: the line is this sentence. */
 void spotnik_assert_say(const char *sentence) __attribute__((noreturn, cold));
 
-/* Called once before the end, by the thread that has failed, with what it said; NULL: nobody is.
- * Must not lock, allocate or return late. Set by the flight recorder (record/dump.c). */
+/* The failed thread calls this once before the end, with its message; NULL: it calls nothing. Must
+ * not lock, allocate or return late. The flight recorder sets it (record/dump.c). */
 extern void (*spotnik_assert_last_words)(const char *what);
 
 #define SPOTNIK_ASSERT(expression)                                                                 \

@@ -95,8 +95,8 @@ static int temporary_write(const char *path, const char *text, size_t size)
     return rc;
 }
 
-/* The name is ours although link() found it taken: a file server that answers twice says so of our
- * own link. */
+/* The name is ours although link() found it taken: a file server that repeats our request reports
+ * our own link. */
 static bool is_linked(const char *temporary)
 {
     struct stat facts;

@@ -330,7 +330,7 @@ void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t 
     if (is_due(checkpoint, true))
         consider(checkpoint, true);
     if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
-        /* perhaps nobody else ends here: do not wait long for the parts of others */
+        /* other members may go on: do not wait long for their parts */
         checkpoint->slot.last = false;
     pthread_mutex_unlock(&checkpoint->lock);
 }
@@ -376,7 +376,7 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
     timeout_ns =
         spotnik_time_min(spotnik_time_since(timeout_ns, spent_ns), patience_ns(checkpoint));
     wait_while(checkpoint, is_completing, timeout_ns);
-    if (is_completing(checkpoint)) /* the thread may still succeed, and says so then */
+    if (is_completing(checkpoint)) /* the thread may still succeed and then reports it */
         spotnik_runtime_tell_checkpoint(checkpoint->runtime, true, 0);
     pthread_mutex_unlock(&checkpoint->lock);
 }

@@ -92,12 +92,11 @@ int spotnik_checkpoint_write(struct spotnik_checkpoint *checkpoint);
  * error: it will not be. */
 int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
 
-/* Without the lock and without the thread. Write all of `work`: our parts, those that nobody else
- * has written by then, and what rank 0 adds. The buffer has room for any one part. 0, or an
- * error. */
+/* Without the lock and without the thread. Write all of `work`: our parts, those still missing, and
+ * what rank 0 adds. The buffer has room for any one part. 0, or an error. */
 int spotnik_checkpoint_write_whole(struct spotnik_checkpoint *checkpoint, bool *ret_complete);
 
-/* Without the lock. Whose parts of `work` are missing, in words. */
+/* Without the lock. Name the members that have not written their parts of `work`. */
 void spotnik_checkpoint_missing(struct spotnik_checkpoint *checkpoint, char *text, size_t size);
 
 /* Without the lock: this member ends. */

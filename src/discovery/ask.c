@@ -38,7 +38,7 @@ static enum spotnik_discovery_reply classify(const struct crowd *crowd,
 {
     const struct spotnik_answer *answer = &question->answer;
     const struct spotnik_member *expected = question->expected;
-    /* however far we have come: nobody meets himself */
+    /* an answer from ourselves never counts */
     bool echo = spotnik_id_equal(answer->self.id, crowd->self->self.id);
     if (answer->epoch > 0 && !echo)
         return answer->parked ? SPOTNIK_DISCOVERY_REPLY_PARKED : SPOTNIK_DISCOVERY_REPLY_IN_VIEW;

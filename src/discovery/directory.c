@@ -14,8 +14,8 @@
 #include "discovery/inside.h"
 
 #define PARKED_NS (10 * SPOTNIK_S) /* after T, until a parked member has gone on by itself */
-/* in a row, in which nobody stands in the way of founding: members write their records anew within
- * one refresh, and a member may be entering a view right now */
+/* So many quiet refreshes and rounds in a row come before a founding. A member rewrites its record
+ * within a refresh, and may be entering a view right now. */
 #define QUIET_REFRESHES 3
 #define QUIET_ROUNDS 2
 
@@ -86,7 +86,7 @@ bool spotnik_directory_ask(struct spotnik_discovery_search *search)
 
 /* ---- joining ---- */
 
-/* A lineage that a younger one has replaced takes nobody in. */
+/* A lineage that a younger one has replaced admits no member. */
 static bool may_join(const struct spotnik_discovery_search *search,
                      const struct spotnik_record *record, const struct spotnik_answer *answer)
 {
@@ -131,7 +131,7 @@ static bool sponsor_find(struct spotnik_discovery_search *search)
 
 /* ---- may we found? ---- */
 
-/* Whoever has the address of a process that has ended speaks of another job. */
+/* Ignore a refusal from an ended process's address: another job answers there. */
 static void refusal_note(struct spotnik_discovery_search *search,
                          const struct spotnik_question *question,
                          enum spotnik_discovery_liveness liveness)
@@ -179,7 +179,7 @@ static bool seems_dead(const struct spotnik_discovery_search *search,
            >= spotnik_time_min(search->watch.watched_ns, 3 * search->discovery->times.refresh_ns);
 }
 
-/* Of those that are parked, the one with the newest state goes first. True: that is us. */
+/* The parked member with the newest state goes first. True: that is us. */
 static bool goes_after_us(const struct spotnik_discovery_search *search,
                           const struct spotnik_record *record)
 {
@@ -190,8 +190,8 @@ static bool goes_after_us(const struct spotnik_discovery_search *search,
     return spotnik_id_compare(record->member.id, search->self.self.id) > 0;
 }
 
-/* A member says that the job was founded for this time, and that founding is not there: the member
- * may live, and nobody founds here. */
+/* A record names a later founding that is not in the directory. Its member may live: do not
+ * found. */
 static void missing_liveness_check(struct spotnik_discovery_search *search)
 {
     for (uint32_t i = 0; i < search->watch.count && search->free; i++) {
@@ -232,7 +232,7 @@ static void record_liveness_check(struct spotnik_discovery_search *search, uint3
     search->undecided += question->reply != SPOTNIK_DISCOVERY_REPLY_REFUSES;
     spotnik_discovery_say(search, "%s", why);
     hope(search, seems_dead(search, entry) ? time_left_ns : 0, stale_ns);
-    if (parked) /* it goes on by itself when nobody else can be alive */
+    if (parked) /* it goes on alone when no other can be alive */
         hope(search, spotnik_time_since(stale_ns + PARKED_NS, search->watch.watched_ns),
              stale_ns + PARKED_NS);
 }
@@ -284,8 +284,8 @@ static void founder_liveness_check(struct spotnik_discovery_search *search)
     hope(search, time_left_ns, search->discovery->times.stale_ns);
 }
 
-/* Nobody has stood in the way for long enough. Whatever has vanished before our eyes, or before we
- * came, its member writes within that time. */
+/* No member has stood in the way for long enough. Within that time, a living member writes a
+ * vanished record again. */
 static bool is_quiet(struct spotnik_discovery_search *search)
 {
     uint64_t wanted_ns = QUIET_REFRESHES * search->discovery->times.refresh_ns
@@ -372,8 +372,7 @@ static enum spotnik_discovery_round found(struct spotnik_discovery_search *searc
     return rc == 0 ? SPOTNIK_DISCOVERY_FOUND : found_failed(search, rc);
 }
 
-/* The mark of a fresh directory goes to one process, which then knows that nobody was there
- * before. */
+/* The mark of a fresh directory goes to one process, which then knows that it is the first. */
 static void claimant_try(struct spotnik_discovery_search *search)
 {
     const char *directory = search->discovery->spec.directory;
@@ -405,8 +404,8 @@ static enum spotnik_discovery_round conclude(struct spotnik_discovery_search *se
     return search->error != 0 ? SPOTNIK_DISCOVERY_ERROR : found(search);
 }
 
-/* A founding record of somebody else is an error at once: nobody gets any further here. One that
- * cannot be read may yet be. */
+/* A founding record with another key or job is an error at once. An unreadable one may be ours:
+ * wait. */
 static bool is_foreign(struct spotnik_discovery_search *search)
 {
     const struct spotnik_watcher_entry *founding_record = &search->watch.founding_record;

@@ -46,13 +46,12 @@ struct spotnik_founding spotnik_discovery_lineage(struct spotnik_discovery *disc
 void spotnik_discovery_founding_make(const struct spotnik_founding *before, uint64_t generation,
                                      struct spotnik_founding *ret);
 
-/* Parked, and nobody else can be alive: the next generation was founded from our memory. We are
- * excluded from the view that cannot go on, and the caller shall begin anew, alone, with the state
- * it holds. Then say that it has. */
+/* We are parked, no other can be alive, and we founded the next generation from our memory. The
+ * caller shall begin anew, alone, with the state it holds, and then call refounded(). */
 bool spotnik_discovery_refounds(struct spotnik_discovery *discovery);
 void spotnik_discovery_refounded(struct spotnik_discovery *discovery);
-/* Until when those that lived as we founded it may come for the state that we hold, by the clock of
- * the process; 0: there was nobody. Whoever leaves before takes the newest state with it. */
+/* Until this time of the process's clock, members that lived at our founding may come for our
+ * state; 0: there were none. If we leave earlier, the newest state is lost. */
 uint64_t spotnik_discovery_followers_ns(struct spotnik_discovery *discovery);
 
 /* A younger founding has taken the place of our lineage. Any thread. */
@@ -64,10 +63,10 @@ bool spotnik_discovery_is_youngest(struct spotnik_discovery *discovery);
 /* Our lineage, by that number: the one that the next two are about. 0: none yet. */
 void spotnik_discovery_founding_set(struct spotnik_discovery *discovery, uint64_t founding);
 
-/* All members have left in good order, we with the last of them. Say so in the directory: members
- * that were cut off would otherwise wait for ever. `interrupted`: we were told to go before the
- * work was done. Then members that were cut off are told nothing, and go on when nobody else can be
- * alive. Newcomers need not wait for us in either case. With a list there is no place to say it. */
+/* All members have left in good order, we with the last of them. Record it in the directory:
+ * members that were cut off would otherwise wait for ever. `interrupted`: a notice ended our work
+ * early. Then members that were cut off go on when no other can be alive. Newcomers need not wait
+ * for us in either case. With a list there is no place to say it. */
 void spotnik_discovery_over_set(struct spotnik_discovery *discovery, bool interrupted);
 
 /* Has it been said that the work is done? */
@@ -89,7 +88,7 @@ void spotnik_discovery_done_at(struct spotnik_discovery *discovery, const char *
  * better; "" when there is nothing to say. Training does not depend on it. */
 void spotnik_discovery_warning(struct spotnik_discovery *discovery, char *text, size_t size);
 
-/* Stop the thread and take our file away: nobody looks for us any more. Accepts NULL. */
+/* Stop the thread and take our file away, so that others stop looking for us. Accepts NULL. */
 void spotnik_discovery_withdraw(struct spotnik_discovery *discovery);
 
 /* That, and the rest. Accepts NULL. */

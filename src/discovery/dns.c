@@ -167,7 +167,7 @@ static int family_of(const struct addrinfo *list, const uint8_t *own)
 }
 
 /* Debian gives a host's own name the address 127.0.1.1, on that host alone. Such a name is ours, so
- * its address is the one that others know. Whoever binds to a loopback means what the name says. */
+ * its address is the one that others know. If we bind to a loopback, keep the loopback. */
 static void own_instead(const uint8_t *own, uint8_t address[16])
 {
     if (own != NULL && spotnik_address_is_loopback(address) && !spotnik_address_is_loopback(own)

@@ -27,10 +27,10 @@ int spotnik_dns_parse(const char *text, struct spotnik_discovery_spec *spec);
 int spotnik_hosts_file_parse(const char *path, struct spotnik_discovery_spec *spec);
 
 /* Look all names up. `own`: the address that this process binds, or NULL (a tool: all addresses
- * count). Of a host with addresses of both families the one of its family counts. A name whose
+ * count). If a host has addresses of both families, the one of `own`'s family counts. A name whose
  * address is a loopback is this host, at `own` (unless that is a loopback, too). An entry whose
- * name has no address becomes 0.0.0.0:0, where nobody answers. `said` hears which have none. May
- * block for as long as the resolver does. */
+ * name has no address becomes 0.0.0.0:0, which never answers; `said` lists these. May block for as
+ * long as the resolver does. */
 void spotnik_dns_resolve(struct spotnik_discovery_spec *spec, const uint8_t *own, char *said,
                          size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the job on record. The agent of a member that has left with the last of them, and
  * whose program has ended with 0, writes it: leaving alone does not say that the work is done. A
- * process that finds nobody in the job looks for the record before it founds the job anew, or gives
- * up. A living member is always joined, whatever the record says. */
+ * process that finds the job empty looks for the record before it founds the job anew, or gives up.
+ * A living member is always joined, whatever the record says. */
 #include <stdio.h>
 #include <string.h>
 

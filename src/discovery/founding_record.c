@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files genesis-<n>: which process founded the job for the n-th time. link() lets one process
- * succeed, on network file systems too. Nobody removes one but its maker, before it founds. A
- * lineage that finds a younger one has lost the job to it. */
+ * succeed, on network file systems too. Only its maker removes one, before it founds. A lineage
+ * that finds a younger one has lost the job to it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -36,19 +36,19 @@ enum spotnik_discovery_round {
     SPOTNIK_DISCOVERY_ERROR, /* *ret_error, and the detail is set */
 };
 
-/* Of a process in no view; or, in a directory, of a member that is cut off from its majority. */
+/* The search of a process in no view or, in a directory, of a member cut off from its majority. */
 struct spotnik_discovery_search {
     struct spotnik_discovery *discovery;
     struct spotnik_credentials self; /* a copy for this search */
     bool may_found;
     const spotnik_job_status *status; /* cut off: ours; NULL: in no view */
     struct spotnik_founding ours;     /* cut off: of our view */
-    /* directory: we took the mark of a fresh one, so nobody was there before us */
+    /* directory: we took the mark of a fresh one, so we are the first */
     bool claimant;
     bool opened; /* directory: it could be read once */
     struct spotnik_watcher watch;
     struct spotnik_question *question; /* of this round: one for each record, and the founder's */
-    bool free;                         /* in this round nobody stands in the way of founding */
+    bool free;                         /* in this round nothing prevents founding */
     uint64_t busy_ns;                  /* watched when somebody did last */
     uint64_t begun_ns;
     uint64_t time_left_ns; /* until then it is known what we wait for; 0: nothing */
@@ -88,13 +88,13 @@ struct spotnik_discovery {
     pthread_mutex_t lock; /* of everything below */
     struct spotnik_credentials credentials;
     bool stopping;
-    /* we have asked to enter, or have founded: our record says so from then on */
+    /* we have asked to enter, or have founded, and our record shows it */
     bool entered;
     bool entered_is_told; /* a record that says it lies in the directory */
     /* the keeper has founded the next generation from our memory; the API follows */
     bool refounds;
     bool followed;                /* others answered as we founded it: they live, and may come */
-    uint64_t followers_ns;        /* until then; 0: nobody is waited for */
+    uint64_t followers_ns;        /* until then; 0: no member is waited for */
     bool superseded;              /* our lineage has been replaced by a younger one */
     struct spotnik_founding ours; /* our lineage; id 0: none; generation 0: not known */
     struct spotnik_founding sponsors; /* of the member that we join by */
@@ -118,7 +118,7 @@ void spotnik_discovery_wait(struct spotnik_discovery *discovery, uint64_t until_
 /* Does looking at the directory tell us anything just now? Not while we cannot write to it. */
 uint64_t spotnik_discovery_gap_max(struct spotnik_discovery *discovery);
 
-/* Blocking. 0, or minus an errno; the warning says so, too. */
+/* Blocking. 0, or minus an errno, which the warning names, too. */
 int spotnik_discovery_record_refresh(struct spotnik_discovery *discovery);
 void spotnik_discovery_record_remove(const struct spotnik_discovery *discovery, const char *name);
 /* From now on our record says that we may be in a view. 0 when it lies there, or minus an errno. */
@@ -126,7 +126,7 @@ int spotnik_discovery_entered_set(struct spotnik_discovery *discovery, bool ente
 /* Known in this process from now on; no longer, and its record is gone. */
 void spotnik_discovery_here_add(struct spotnik_discovery *discovery);
 void spotnik_discovery_here_remove(struct spotnik_discovery *discovery);
-/* A member of this very process, which has no such member any more: nobody knows better. */
+/* Was it a member of this very process, which has no such member any more? */
 bool spotnik_discovery_was_here(const struct spotnik_record *record);
 struct spotnik_credentials spotnik_discovery_credentials(struct spotnik_discovery *discovery);
 /* Credentials that say of which lineage we are. */
@@ -164,14 +164,14 @@ spotnik_founding_record_lineage(const struct spotnik_watcher_entry *founding_rec
 int spotnik_founding_record_guard(struct spotnik_discovery *discovery, struct spotnik_record *ret);
 
 /* witness.c. All blocking. */
-/* Give a founding of ours, made just now, a witness, where the directory will do: its id says so
- * from then on. Before anybody knows of it. */
+/* Give our new founding a witness if the directory is fit for one, and mark its id so. Call it
+ * before any other process knows the founding. */
 bool spotnik_witness_offer(struct spotnik_discovery *discovery, struct spotnik_founding *founding);
-/* Does the witness name `self` for this epoch? It does from now on, where it named somebody for an
- * earlier one. False: it does not, or nobody knows. */
+/* Does the witness name `self` for this epoch? If it named a member for an earlier epoch, it names
+ * `self` from now on. False: it does not, or it cannot be read. */
 bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch,
                           struct spotnik_id self);
-/* Of a founding that nobody decides by any more: taken back, or followed by another. */
+/* Remove the witness of a founding that was taken back or followed by another. */
 void spotnik_witness_remove(const char *directory, uint64_t founding);
 /* The thread that answers the runtime. 0 or an errno. */
 int spotnik_witness_start(struct spotnik_discovery *discovery);
@@ -179,17 +179,17 @@ void spotnik_witness_stop(struct spotnik_discovery *discovery);
 
 /* directory.c: ask those whose records lie there. False: no memory, and the error is set. */
 bool spotnik_directory_ask(struct spotnik_discovery_search *search);
-/* Can nobody else be alive in the job, and have we watched for long enough? */
+/* Is every other process of the job dead, and have we watched for long enough? */
 bool spotnik_directory_liveness_check(struct spotnik_discovery_search *search);
 /* Found the next generation. 0; -EEXIST: another process did; -EAGAIN: somebody turned out to be
  * alive; -ERANGE: there is no number left; or minus an errno. Blocking. */
 int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t step);
 
-/* done.c: nobody is in the job. SPOTNIK_ERR_DONE: its end is on record, and our program wants no
+/* done.c: the job is empty. SPOTNIK_ERR_DONE: its end is on record, and our program wants no
  * further step. 0: go on. */
 int spotnik_discovery_done_check(const struct spotnik_discovery_search *search);
 
-/* partition_scan.c: look where new members look, and go on alone when nobody else can be alive.
+/* partition_scan.c: look where new members look, and go on alone when no other can be alive.
  * Blocking. */
 void spotnik_discovery_parked(struct spotnik_discovery *discovery,
                               const spotnik_job_status *status);

@@ -112,7 +112,7 @@ static void look_round(struct spotnik_discovery *discovery, uint64_t epoch)
 /* ---- the thread ---- */
 
 /* A younger founding has taken our place. A member that is parked, and no further than that lineage
- * was at its founding, joins it: nothing is lost. Every other member ends, and says so. */
+ * was at its founding, joins it: nothing is lost. Every other member ends with an error. */
 static void superseded(struct spotnik_discovery *discovery, const spotnik_job_status *status,
                        const struct spotnik_record *by)
 {
@@ -130,7 +130,7 @@ static void superseded(struct spotnik_discovery *discovery, const spotnik_job_st
 }
 
 /* The record first, then the look at the founding record: a founder does it the other way round
- * (watcher.h). A founding that has vanished ends nobody, and is told. */
+ * (watcher.h). A vanished founding ends no member, but is logged. */
 static void keep_directory(struct spotnik_discovery *discovery)
 {
     uint64_t begun_ns = spotnik_clock_boot_ns();

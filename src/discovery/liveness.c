@@ -38,7 +38,7 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
-/* Nobody answers in its name: does it still write? */
+/* No process answers in its name: does it still write? */
 static enum spotnik_discovery_liveness by_time(const struct spotnik_watcher_entry *entry,
                                                const char *what, uint64_t stale_ns,
                                                struct wording why, uint64_t *ret_time_left_ns)

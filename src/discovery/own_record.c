@@ -270,7 +270,8 @@ bool spotnik_discovery_was_here(const struct spotnik_record *record)
 
 /* ---- the end of the job ---- */
 
-/* The name of the file that says so. False: we have no lineage, or there is no directory. */
+/* Name the file that records the end of our lineage. False: we have no lineage, or there is no
+ * directory. */
 static bool over_name(struct spotnik_discovery *discovery, bool interrupted, char name[64])
 {
     uint64_t founding = spotnik_discovery_lineage(discovery).id;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member that is cut off from its majority, with a directory: it looks where new members look.
- * Everybody it knew may be dead while the job goes on elsewhere; then it is introduced there. Or
- * nobody else is left. Then it founds the next generation from its memory, by the same rule as
- * newcomers, and after the same time. Newcomers wait for it that long, so that the newest state is
- * the one that goes on. */
+ * Everybody it knew may be dead while the job goes on elsewhere; then it is introduced there. If no
+ * other is left, it founds the next generation from its memory, by the rule and after the time of
+ * newcomers. Newcomers wait for it that long, so that the newest state is the one that goes on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "discovery/inside.h"
 
-/* Of our lineage, for all that its record says. */
+/* Its record, if any, names our lineage or none. */
 static bool is_ours(const struct spotnik_discovery_search *search,
                     const struct spotnik_watcher_entry *entry)
 {
@@ -42,7 +41,7 @@ static bool has_memory(const struct spotnik_discovery_search *search)
                                   &ledger);
 }
 
-/* Of all that wrote a record in our lineage. */
+/* The newest committed step in any record of our lineage, and in ours. */
 static uint64_t furthest_step(const struct spotnik_discovery_search *search)
 {
     uint64_t step = search->status->step_committed;
@@ -104,7 +103,7 @@ void spotnik_discovery_unparked(struct spotnik_discovery *discovery)
     waiting_set(discovery, "");
 }
 
-/* May this member, which nobody introduced to the job, found it? Members that can write have
+/* May this member, which no other introduced to the job, found it? Members that can write have
  * written since we began to watch: one without a record by now lives nowhere that newcomers see. */
 static bool may_found(struct spotnik_discovery_search *search)
 {

@@ -180,8 +180,8 @@ int spotnik_record_write(const struct spotnik_credentials *self,
                     : -EIO;
 }
 
-/* Of the bytes alone where they are a record, which holds a counter; else every new file counts as
- * written anew. */
+/* A record holds a counter, so its bytes alone count. Any other file counts as written anew when it
+ * is replaced. */
 static uint64_t print_make(const char *text, ssize_t size, const struct stat *facts, bool counted)
 {
     uint64_t print = size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;

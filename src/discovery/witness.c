@@ -20,7 +20,7 @@
 
 #define PREFIX_BYTES 32
 
-/* Of file systems where rename() is atomic, for all machines that have the folder. */
+/* On these file systems rename() is atomic for all machines that mount the folder. */
 static const unsigned long kinds[] = {
     0xEF53,     /* ext2 to ext4 */
     0x58465342, /* XFS */
@@ -75,7 +75,7 @@ static void directory_sync(const char *directory)
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
-    (void)fsync(fd); /* what was not written down is lost with the machine, and names nobody */
+    (void)fsync(fd); /* a machine that dies loses an unwritten name */
     close(fd);
 }
 

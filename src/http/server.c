@@ -20,8 +20,8 @@
 #include "spotnik/spotnik.h"
 
 #define CONNECTIONS_MAX 64
-/* Of these, connections that are no readers of the stream: of more, the oldest is closed. So slow
- * ones cannot keep a probe of /healthz out. */
+/* At most so many connections that do not read the stream: one more closes the oldest. So slow ones
+ * cannot keep a probe of /healthz out. */
 #define GUESTS_MAX 32
 #define READERS_MAX 24
 #define CONNECTION_MEMORY (16u * 1024)

@@ -74,7 +74,7 @@ static uint32_t weight_of(const struct pool *pool, uint32_t share)
     return is_dealt(pool) ? pool->ledger->deal[share] : 1;
 }
 
-/* Of the shares before `share`. */
+/* The sum of the weights of the shares before `share`. */
 static uint64_t weights_before(const struct pool *pool, uint32_t share)
 {
     uint64_t sum = 0;
@@ -304,8 +304,8 @@ void spotnik_ledger_deal_set(struct spotnik_ledger *ledger, uint32_t shares, con
     memmove(ledger->deal, weight, shares * sizeof weight[0]);
 }
 
-/* Of the weights that stay, rounded; at least 1, or a new member would never be given anything to
- * be measured by. */
+/* The mean of the weights that stay, rounded; at least 1, since a new member must get samples to be
+ * measured. */
 static uint32_t mean_weight(const struct spotnik_ledger *ledger, uint32_t shares,
                             const uint32_t *from)
 {

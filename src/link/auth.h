@@ -38,7 +38,7 @@ bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size);
 bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size,
                        uint8_t mac[SPOTNIK_AUTH_BYTES]);
 
-/* `size` bytes nobody can guess, from the kernel. */
+/* `size` random bytes from the kernel, fit for keys. */
 void spotnik_auth_random(void *out, size_t size);
 
 #endif

@@ -73,7 +73,7 @@ static void driver_wake(const struct spotnik_death *death)
     spotnik_wake(death->wake_fd);
 }
 
-/* Under the lock. A certificate nobody fetched in time may be dropped: EOF follows. */
+/* Under the lock. A certificate that was not fetched in time may be dropped: EOF follows. */
 static void certificate_add(struct spotnik_death *death, struct target *target, uint64_t epoch)
 {
     target->proven = true;

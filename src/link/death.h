@@ -61,8 +61,8 @@ void spotnik_death_waits(struct spotnik_death *death, uint32_t size, uint32_t ne
 void spotnik_death_over(struct spotnik_death *death, bool late); /* late: before we came */
 /* For the agent: our rank in the step that the program begins, or SPOTNIK_NO_RANK. */
 void spotnik_death_rank(struct spotnik_death *death, uint32_t rank);
-/* For the agent: we have left, with the last of all or not. Whatever our process does from here on,
- * nobody loses a member. */
+/* For the agent: we have left, with the last of all or not. When our process dies from here on, no
+ * view loses a member. */
 void spotnik_death_left(struct spotnik_death *death, bool last);
 /* For the agent: another founding has our job's name, or its place. */
 void spotnik_death_refused(struct spotnik_death *death);

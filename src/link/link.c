@@ -85,8 +85,8 @@ static void retire(struct spotnik_links *links, struct spotnik_link *link,
 }
 
 /* One side does not understand the other, or cannot reach it: back off, since an immediate retry
- * would only go round in circles. A refusal is told at once, and may make a view of the same
- * members each time, hundreds a second. */
+ * would only go round in circles. A refusal reaches the core at once. Each could make a view of the
+ * same members, hundreds a second. */
 void spotnik_link_back_off(struct spotnik_links *links, struct spotnik_id peer)
 {
     spotnik_backoff_note(&links->backed_off, peer, spotnik_time_add(spotnik_clock_ns(), SHUN_NS));
@@ -403,9 +403,8 @@ static bool is_deaf(const struct spotnik_links *links, const struct spotnik_link
            && !spotnik_control_tx_is_heard(&link->tx, now_ns, limit_ns);
 }
 
-/* FIN: this was all that anybody ever said there. On our own host, with nobody between us, its
- * kernel is ours, and its process has ended. From another host it may have been said by a proxy
- * that starts again. */
+/* FIN: the peer closed the connection. On our own host, connected directly, its kernel is ours, and
+ * its process has ended. From another host a restarting proxy may have sent it. */
 static enum spotnik_proof end_proof(const struct spotnik_links *links,
                                     const struct spotnik_link *link)
 {
@@ -460,8 +459,7 @@ bool spotnik_links_read(struct spotnik_links *links)
     return more;
 }
 
-/* Whose kernel answers while it says nothing itself is stopped, or waits for packets that were
- * lost. */
+/* A peer whose kernel ACKs but that sends nothing is stopped, or waits for lost packets. */
 void spotnik_links_ask(struct spotnik_links *links, struct spotnik_core *core)
 {
     uint64_t now_ns = spotnik_clock_ns(), limit_ns = links->limits->silence_floor_ns / 10 * 9;

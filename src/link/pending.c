@@ -77,7 +77,7 @@ static bool is_dialling(const struct spotnik_links *links, const struct spotnik_
     return false;
 }
 
-/* What is not dialled any more: nobody is told. */
+/* Close a dial that is no longer wanted, without telling the core. */
 static void dial_forget(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     pending->error = 0;
@@ -358,9 +358,9 @@ static void service_enter(struct spotnik_links *links, struct spotnik_pending *p
     spotnik_pending_close(links, pending); /* unless it has become something else */
 }
 
-/* A holder of the key answered where we dialled. Another id than expected, of the same host: the
- * expected process is not there any more, for two cannot listen on one port. Of another host: the
- * address is not what it was, or never was. */
+/* A holder of the key answered where we dialled. If another id of the same host answers, the
+ * expected process has ended: two cannot listen on one port. If another host answers, the address
+ * is or was wrong. */
 static void host_answered(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     struct spotnik_id found = pending->shake.wire.peer.id;
@@ -391,7 +391,7 @@ static bool is_question(uint8_t purpose)
            || purpose == SPOTNIK_PURPOSE_DUMP;
 }
 
-/* Of another founding: the core must not hear a word of it. */
+/* The peer is of another founding: keep it from the core. */
 static bool is_barred(struct spotnik_links *links, const struct spotnik_pending *pending)
 {
     return links->hooks.differs(links->hooks.context, &pending->shake)
@@ -450,9 +450,9 @@ static void give_up(struct spotnik_links *links, struct spotnik_pending *pending
         spotnik_pending_close(links, pending);
 }
 
-/* What our own host is short of says nothing of the peer, and may be there in a moment. To the core
- * it is a call that nobody answers. Told at once, it would make a view of the same members for each
- * try, hundreds a second. */
+/* Our own host lacks a resource: this proves nothing about the peer, and may pass. The core sees an
+ * unanswered call. If it knew each try, it would make hundreds of views of the same members a
+ * second. */
 static bool is_ours(int error)
 {
     return error == EADDRNOTAVAIL || error == EAGAIN || error == EMFILE || error == ENFILE

@@ -42,8 +42,8 @@ void spotnik_shake_init_client(struct spotnik_shake *shake,
 void spotnik_shake_init_server(struct spotnik_shake *shake,
                                const struct spotnik_credentials *credentials);
 
-/* Client of a connection that answers another one, on which it was the server: it says so by the
- * first half of its nonce. */
+/* Client of a connection that answers another one, on which it was the server: the first half of
+ * its nonce names that one. */
 void spotnik_shake_init_back(struct spotnik_shake *shake,
                              const struct spotnik_credentials *credentials,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);

@@ -59,8 +59,8 @@ struct spotnik_slot {
     uint32_t refused;
     /* its rank in the step it has begun last, plus 1; 0: it has begun none */
     uint32_t place;
-    /* 1: the view without this member is committed, at its own wish; _LAST: nobody is in it, and
-     * nobody was told to go */
+    /* 1: the view without this member is committed, at its own wish; _LAST: that view is empty, and
+     * no notice emptied it */
     uint32_t left;
     /* its state after this step is in the checkpoint folder as that of a minority, and what its
      * name ends with; 0: it is not */
@@ -111,7 +111,8 @@ void spotnik_slots_leave_request(struct spotnik_slots *slots, uint32_t index);
 bool spotnik_slots_member(const struct spotnik_slots *slots, uint32_t index,
                           struct spotnik_id *ret_id);
 
-/* For the log of the agent: a member has waited for *ret_ms of *ret_of_ms. False: nobody waits. */
+/* For the log of the agent: a member has waited for *ret_ms of *ret_of_ms. False: no member
+ * waits. */
 bool spotnik_slots_wait(const struct spotnik_slots *slots, uint64_t *ret_ms, uint64_t *ret_of_ms);
 void spotnik_slots_wait_set(struct spotnik_slots *slots, uint64_t ms, uint64_t of_ms);
 
