@@ -164,7 +164,7 @@ void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer, int fd);
 void spotnik_kept_prune(struct spotnik_p2p *p2p);
 void spotnik_kept_close(struct spotnik_p2p *p2p);
 
-/* import.c; under the lock, or when nobody else is left. Prune: those of the dead. */
+/* import.c; under the lock, or when no other thread is left. Prune: those of the dead. */
 void spotnik_loans_prune(struct spotnik_p2p *p2p);
 void spotnik_loans_end(struct spotnik_p2p *p2p);
 

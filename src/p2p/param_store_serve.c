@@ -68,7 +68,7 @@ static int say(struct spotnik_p2p_session *session, enum spotnik_p2p_kind kind, 
     return spotnik_pipe_write(&session->pipe, &head, NULL);
 }
 
-/* Of no use: read past it. */
+/* The payload is of no use: read past it. */
 static int skip(struct spotnik_p2p_session *session, uint64_t bytes)
 {
     uint8_t some[4096];

@@ -113,7 +113,7 @@ static const struct spotnik_published_row *find(const struct spotnik_published *
     return NULL;
 }
 
-/* Of `newest`. */
+/* Does `newest` name a copy that lies within `size`? */
 static enum spotnik_published_sight place(uint64_t newest, size_t size, uint64_t bytes)
 {
     if (newest == SPOTNIK_PUBLISHED_NOTHING)

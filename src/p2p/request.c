@@ -105,7 +105,7 @@ static void run_turns(struct spotnik_request *request)
     request->error = SPOTNIK_ERR_MISMATCH;
 }
 
-/* Of the store: nobody in particular is asked. */
+/* A request to the store goes to no member in particular. */
 static void run_store(struct spotnik_request *request)
 {
     bool complete = request->kind == SPOTNIK_REQUEST_PUSH ? spotnik_param_store_push(request)
@@ -222,7 +222,7 @@ int spotnik_p2p_pull(struct spotnik_p2p *p2p, const char *name, uint32_t rank, u
     return start(p2p, &wanted, timeout_ns, ret_request);
 }
 
-/* Of the store, which must fit. *ret_wanted->parameter store. */
+/* A request to the store, whose layout must fit. Sets wanted->param_store. */
 static int param_store_get(struct spotnik_p2p *p2p, const char *name, uint64_t count,
                            struct spotnik_request *wanted)
 {

@@ -45,7 +45,7 @@ uint64_t spotnik_discovery_epoch(struct spotnik_p2p *p2p)
     return epoch;
 }
 
-/* Before there is a runtime nobody is known to be out of view. */
+/* Without a runtime, no member is known to be out of view. */
 bool spotnik_peer_is_in_view(struct spotnik_p2p *p2p, struct spotnik_id peer)
 {
     struct spotnik_member member[SPOTNIK_P2P_MEMBERS_MAX];
@@ -66,7 +66,7 @@ static bool was_asked(const struct spotnik_request *request, struct spotnik_id p
     return false;
 }
 
-/* False: there is nobody left. */
+/* False: no member is left. */
 bool spotnik_peer_choose(struct spotnik_request *request)
 {
     struct spotnik_member member[SPOTNIK_P2P_MEMBERS_MAX];
@@ -166,7 +166,7 @@ void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer, int fd)
     pthread_mutex_unlock(&p2p->lock);
 }
 
-/* Under the lock, or when nobody else is left. */
+/* Under the lock, or when no other thread is left. */
 void spotnik_kept_close(struct spotnik_p2p *p2p)
 {
     while (p2p->kept) {

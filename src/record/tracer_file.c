@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two rings, one for the caller's thread and one for whoever holds the runtime's lock: so each has
+/* Two rings, one for the caller's thread and one for the holder of the runtime's lock: so each has
  * one writer and needs no lock. A thread copies both to the file five times a second, and reads
  * nothing of what it copies. Where two members fill two processors, it takes its time from them. */
 #include "record/tracer_file.h"
@@ -141,7 +141,7 @@ static bool lost_tell(struct spotnik_trace_file *file, bool refused, uint64_t lo
     return true;
 }
 
-/* What was refused is told before anything that follows it. */
+/* Write the count of refused marks before any later mark. */
 static void ring_write(struct spotnik_trace_file *file, struct ring *ring)
 {
     uint64_t put = __atomic_load_n(&ring->put, __ATOMIC_ACQUIRE);

@@ -438,7 +438,7 @@ int spotnik_runtime_step_commit(struct spotnik_runtime *runtime)
     if (rc == 0)
         rc = commit_wait(runtime);
     uint64_t step = runtime->stand.begun_step;
-    if (rc == 0) /* nobody but this thread begins another */
+    if (rc == 0) /* no other thread begins one */
         runtime->stand.begun = runtime->handed_out = runtime->stand.sealed = false;
     spotnik_runtime_unlock(runtime);
     if (rc != 0 || deliver(runtime, step))

@@ -62,8 +62,8 @@ static void recovery_commit(struct spotnik_runtime *runtime)
         last->committed_ns = spotnik_clock_ns();
 }
 
-/* Whose certificates matter: the next few successors, and the predecessor. Done when the thread
- * goes to sleep: waking the watcher is no part of a recovery. */
+/* Watch the members whose certificates matter: the next few successors, and the predecessor. The
+ * thread calls it before it sleeps: waking the watcher is no part of a recovery. */
 void spotnik_runtime_watch_neighbours(struct spotnik_runtime *runtime)
 {
     if (!runtime->watch_due)
@@ -143,7 +143,7 @@ static void perform(struct spotnik_runtime *runtime, const struct spotnik_action
         break;
     case SPOTNIK_ACTION_SEND:
         send(runtime, action);
-        return; /* nobody waits for it */
+        return; /* no caller waits for it */
     case SPOTNIK_ACTION_VIEW:
         view_installed(runtime);
         break;

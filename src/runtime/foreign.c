@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our place in our founding, and members of another founding of the same name that we meet. No
- * link to them is made; both jobs go on, and the user is told once. */
+ * link to them is made; both jobs go on, and the user gets one message. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ struct spotnik_founding spotnik_runtime_past(struct spotnik_runtime *runtime)
     return past;
 }
 
-/* ---- what the user is told ---- */
+/* ---- the user's message ---- */
 
 void spotnik_presence_describe(const struct spotnik_presence *presence, char *text, size_t size)
 {

@@ -81,7 +81,7 @@ struct spotnik_runtime {
     struct spotnik_member vote;
     struct spotnik_caller {
         struct spotnik_member peer;
-        uint64_t heard_ns;          /* 0: nobody */
+        uint64_t heard_ns;          /* 0: never */
     } called[SPOTNIK_CALLERS_KEPT]; /* processes that asked us for the job lately */
     struct {
         uint64_t look_ns, event_ns; /* CLOCK_BOOTTIME: when the last look at the folder began (0:

@@ -4,7 +4,7 @@
 
 #include "runtime/inside.h"
 
-/* -1: there is none, or nobody behind it. */
+/* -1: there is none, or no process behind it. */
 static int unix_socket(struct spotnik_runtime *runtime, const struct spotnik_member *self,
                        const struct spotnik_member *peer)
 {

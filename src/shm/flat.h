@@ -106,7 +106,7 @@ struct spotnik_flat_bucket {
     struct spotnik_flat_order order;
     size_t bytes, one;
     size_t begin, end, at; /* bytes: our share; how far the slices have got */
-    /* bytes: what of the input nobody else reads, so that it is not copied */
+    /* bytes: what of the input no other member reads, so it is not copied */
     size_t gap_begin, gap_end;
     size_t copy_end;     /* bytes: the copy of the input ends here */
     uint64_t weight_sum; /* HOLDER: of all inputs */

@@ -4,7 +4,7 @@
  * burns a processor that another thread needs.
  *
  * A spinning member watches the very sequence numbers that it waits for, and tells no other. A
- * sleeping member says so first (`waiting`), and only then do others ring futex words. A futex word
+ * sleeping member sets `waiting` first, and only then do others ring futex words. A futex word
  * is one more cache line that travels between processors, and ringing it is a system call. */
 #ifndef SPOTNIK_SHM_FUTEX_H
 #define SPOTNIK_SHM_FUTEX_H
@@ -16,7 +16,7 @@
 
 #define SPOTNIK_BELLS_MAX 32
 
-/* Whose futex words to wait for, each with the value before which nothing had been heard. */
+/* The futex words to wait for, each with the last value that was seen. */
 struct spotnik_futexes {
     uint32_t count;
     struct {

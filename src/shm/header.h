@@ -20,7 +20,7 @@
 #define SPOTNIK_BOARD_VERSION 4
 #define SPOTNIK_BOARD_BUCKETS 258 /* those of the core */
 
-/* Of one bucket, in the steps of one parity. */
+/* One bucket, in the steps of one parity. */
 struct spotnik_shm_header_slot {
     uint64_t input; /* sequence number: our input lies at input_offset */
     /* sequence number: our share of the result lies at result_offset; of a holder: some of the

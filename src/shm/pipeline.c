@@ -274,7 +274,7 @@ static bool may_add(const struct spotnik_flat *flat, uint32_t number,
            && lacking(flat, number, bucket) == flat->size;
 }
 
-/* Of the lowest piece, whatever is furthest. */
+/* Work on the lowest piece first, and there on the slice that is furthest. */
 enum spotnik_flat_verdict spotnik_flat_pipeline_run(struct spotnik_flat *flat, uint32_t number,
                                                     struct spotnik_flat_bucket *bucket)
 {

@@ -22,14 +22,14 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Of address space, in every member for every other on its host. */
+/* Address space that every member reserves for every other on its host. */
 #define RESERVED ((size_t)1 << 36)
 
 /* Otherwise identical areas would begin at equal offsets from a power of two, in all members. They
  * would then compete for the same few cache lines. */
 #define GAP SPOTNIK_SEGMENT_PAGE
 
-/* Of memory, asked for at once. */
+/* Memory that is asked for at once. */
 #define PIECE ((size_t)4 << 20)
 
 struct spotnik_segment_hole {

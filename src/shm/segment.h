@@ -37,7 +37,7 @@ void *spotnik_segment_take(struct spotnik_segment *segment, size_t bytes);
 void *spotnik_segment_reserve(struct spotnik_segment *segment, size_t bytes);
 bool spotnik_segment_fill(const struct spotnik_segment *segment, void *area, size_t bytes);
 
-/* Give an area back that nobody reads any more. */
+/* Give an area back that no member reads any more. */
 void spotnik_segment_give(struct spotnik_segment *segment, void *area, size_t bytes);
 
 /* Does [data, data + bytes) lie in it? */

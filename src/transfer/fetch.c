@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fetching the pieces of a snapshot: one thread per donor takes the next piece nobody has, and
+/* Fetching the pieces of a snapshot: one thread per donor takes the next piece none has, and
  * gives back what it could not deliver. Each thread keeps two requests under way, so that the donor
  * reads ahead while we hash. */
 #include <stdlib.h>

@@ -146,7 +146,7 @@ static void narrowed(struct spotnik_channel *channel)
     channel->width = 1 + channel->more_up + channel->widening;
 }
 
-/* The connection stays the pending connection's if nobody wants it any more. */
+/* The pending connection keeps its socket if no channel wants it any more. */
 void spotnik_add_connection_adopt(struct spotnik_transport *transport,
                                   struct spotnik_pending *pending)
 {

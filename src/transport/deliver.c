@@ -66,7 +66,7 @@ void spotnik_deliver_lend(struct spotnik_transport *transport, uint32_t number, 
         spotnik_early_lend(bucket->early, step, input);
 }
 
-/* A chunk is in place that nobody will change any more. */
+/* A chunk is in place, and final. */
 void spotnik_deliver_final(struct spotnik_transport *transport,
                            const struct spotnik_chunk_header *header,
                            const struct spotnik_placement *placement)

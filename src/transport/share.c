@@ -42,7 +42,7 @@ static socklen_t name_of(const struct spotnik_transport *transport, struct spotn
     uint8_t mac[SPOTNIK_AUTH_BYTES] = { 0 }, text[32] = "spotnik share  1";
     memcpy(text + 16, &id, sizeof id);
     if (!spotnik_auth_once(transport->credentials->key, text, sizeof text, mac))
-        spotnik_auth_random(mac, sizeof mac); /* nobody finds us, and that is all */
+        spotnik_auth_random(mac, sizeof mac); /* no member finds us, and that is all */
     *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
     for (size_t i = 0; i < sizeof mac; i++)
         snprintf(ret->sun_path + 1 + 2 * i, 3, "%02x", mac[i]);
@@ -169,7 +169,7 @@ static void tell(struct spotnik_transport *transport, struct spotnik_sharer *sha
     spotnik_loop_drive(transport->loop, &event);
 }
 
-/* Its memory stays mapped until nobody can be reading it: spotnik_transport_prune(). */
+/* Its memory stays mapped until no thread can be reading it: spotnik_transport_prune(). */
 static void part(struct spotnik_transport *transport, struct spotnik_sharer *sharer)
 {
     if (sharer->socket.fd >= 0)
@@ -290,7 +290,7 @@ void spotnik_transport_prune(struct spotnik_transport *transport)
     }
 }
 
-/* Our memory has failed us: let nobody count on it again. */
+/* Our memory has failed: withdraw it for good. */
 void spotnik_share_give_up(struct spotnik_transport *transport)
 {
     transport->share->given_up = true;
@@ -445,7 +445,7 @@ void spotnik_transport_renamed(struct spotnik_transport *transport)
     memset(share->shown, 0, sizeof share->shown);
     share->header->id_high = transport->credentials->self.id.high;
     share->header->id_low = transport->credentials->self.id.low;
-    (void)!door_open(transport); /* without it nobody finds us, and steps go round the ring */
+    (void)!door_open(transport); /* without it no member finds us, and steps go round the ring */
 }
 
 void spotnik_share_free(struct spotnik_transport *transport)

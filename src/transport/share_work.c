@@ -102,7 +102,7 @@ static void failed(struct spotnik_transport *transport, uint32_t number, uint64_
                                         .error = error };
 }
 
-/* What goes wrong is told later: the core's actions may run. */
+/* Report errors later: the core's actions may run. */
 static void order_start(struct spotnik_transport *transport, uint32_t number,
                         struct spotnik_flat_order *order)
 {

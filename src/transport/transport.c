@@ -122,7 +122,7 @@ void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik
         spotnik_inbound_widen(transport, pending);
 }
 
-/* Of SHARE nobody is told: it is tried again, and until then steps go round the ring. */
+/* A failed SHARE is not reported: it is tried again, and until then steps go round the ring. */
 void spotnik_transport_failed(struct spotnik_transport *transport, enum spotnik_purpose purpose,
                               const struct spotnik_member *peer,
                               const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])

@@ -153,7 +153,7 @@ int spotnik_transport_handover(struct spotnik_transport *transport,
 
 /* ---- results: deliver.c ---- */
 
-/* Of `step`, of the caller's buckets and the library's. Returns the number of the last used one +
+/* The buckets of `step`, the caller's and the library's. Returns the number of the last used one +
  * 1; there is room for SPOTNIK_BUCKETS_MAX. */
 uint32_t spotnik_transport_result(const struct spotnik_transport *transport, uint64_t step,
                                   struct spotnik_bucket_result *ret);
@@ -174,7 +174,7 @@ void spotnik_transport_unalloc(struct spotnik_transport *transport, void *memory
 
 /* ---- status ---- */
 
-/* Of memory that this member shares with others of its host. */
+/* Status of the memory that this member shares with others of its host. */
 struct spotnik_memory_status {
     bool possible; /* this process can share memory */
     bool shared;   /* and everybody's is here, so that the view uses it */

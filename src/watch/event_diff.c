@@ -8,7 +8,7 @@
 #include "metrics/text.h"
 #include "watch/inside.h"
 
-/* for the first commit after a recovery, before it is told without */
+/* for the first commit after a recovery, before it is written without */
 #define PATIENCE_NS (5 * SPOTNIK_S)
 #define REFUSED_PAUSE_NS (60 * SPOTNIK_S)
 #define SAMPLE_FIRST_NS SPOTNIK_S
@@ -52,7 +52,7 @@ static void name_missing(struct watch_names *names, const struct spotnik_id *a, 
         strcat(names->text, count > 4 ? ", ...)" : ")");
 }
 
-/* Of view `at`, told after others may have followed it. */
+/* The size of view `at`; later views may have followed it. */
 static uint32_t size_then(const spotnik_job_status *status, uint32_t at)
 {
     int64_t size = status->size;

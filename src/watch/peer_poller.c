@@ -108,7 +108,7 @@ static void take_view(struct spotnik_watch *watch)
     }
 }
 
-/* Whose turn it is: newcomers first, then the one asked longest ago. */
+/* The member to ask next: newcomers first, then the one asked longest ago. */
 static struct other *choose(struct spotnik_watch *watch, uint64_t now_ns)
 {
     bool watched = watch->watched_ns && now_ns - watch->watched_ns < WATCHED_NS;

@@ -28,7 +28,7 @@ uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind,
     return 0;
 }
 
-/* Of CONTROL frames the payload itself tells. */
+/* The least payload of a frame; the decoder of control messages checks theirs. */
 static uint32_t payload_min(enum spotnik_frame_kind kind)
 {
     if (kind == SPOTNIK_FRAME_DATA)
