@@ -49,7 +49,8 @@ static int help(FILE *out)
                  "Beside these, with help and a manual of their own:\n"
                  "  plan, prices, profile, fleet  what to rent, and keeping it\n"
                  "  bag                           many simulations, any program, each done once\n"
-                 "  slurm, notice                 jobs on Slurm; warnings of revocation\n");
+                 "  slurm, kubernetes             jobs there\n"
+                 "  notice                        warnings of revocation\n");
     return out == stdout ? 0 : 2;
 }
 

@@ -257,7 +257,7 @@ def fleet(place):
 
 
 def operators(place):
-    """Two of its three recipes stand in pages that other tests run (slurm_page, kubernetes_schemas); the third is run here."""
+    """Run the third recipe. Two of the three stand in pages that other tests run (slurm_page, kubernetes_schemas)."""
     for page, first in (("slurm", "spotnik slurm submit"), ("kubernetes", "spotnik key job.key")):
         if block("operators", first) != block(page, first):
             fail(f"operators.md and {page}.md differ in their first block")
