@@ -55,6 +55,6 @@ if [ -x "$build/cli/spotnik" ]; then
     ! PATH=/usr/bin:/bin "$staged$prefix/bin/spotnik" sim 2>"$staged/said"
     grep -q 'there is no command "sim"' "$staged/said"
 fi
-for name in spotnik spotnik-slurm; do
+for name in spotnik spotnik-slurm spotnik-kubernetes; do
     [ -s "$staged$prefix/share/man/man1/$name.1" ]
 done

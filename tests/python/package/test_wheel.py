@@ -62,7 +62,8 @@ def test_one_wheel_for_every_python(wheel: Path) -> None:
         metadata = next(archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     assert any(name.endswith(".libs/libspotnik.so.0.1.0") for name in names)
     scripts = {Path(name).name for name in names if ".data/scripts/" in name}
-    assert scripts == {"spotnik", "spotnik-kubernetes", "spotnik-notice", "spotnik-slurm"}  # other packages where they are asked for
+    # other packages where they are asked for
+    assert scripts == {"spotnik", "spotnik-kubernetes", "spotnik-notice", "spotnik-slurm"}
     assert any(name.endswith("spotnik/py.typed") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith((".h", ".a", ".1"))]
     assert not [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
