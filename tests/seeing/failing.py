@@ -31,7 +31,8 @@ def main() -> None:
 
         def complete() -> bool:
             status, text = ask()
-            return status == 0 and "checkpoint" in text and bool(os.listdir(job.path("checkpoints")))
+            steps = [name for name in os.listdir(job.path("checkpoints")) if name.startswith("step-")]  # beside the lock `writer`
+            return status == 0 and "checkpoint" in text and bool(steps)
 
         wait_for("a first checkpoint", complete)
         os.rename(job.path("checkpoints"), job.path("aside"))
