@@ -31,8 +31,9 @@ def main() -> None:
 
         def complete() -> bool:
             status, text = ask()
-            steps = [name for name in os.listdir(job.path("checkpoints")) if name.startswith("step-")]  # beside the lock `writer`
-            return status == 0 and "checkpoint" in text and bool(steps)
+            if status != 0 or "checkpoint" not in text:
+                return False
+            return any(name.startswith("step-") for name in os.listdir(job.path("checkpoints")))  # not the lock `writer`
 
         wait_for("a first checkpoint", complete)
         os.rename(job.path("checkpoints"), job.path("aside"))
