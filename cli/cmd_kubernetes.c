@@ -355,7 +355,7 @@ static void put_head(const char *version, const char *kind, const char *name)
     put(0, "  name: %s", name);
 }
 
-/* Of the object that Kueue knows. It takes a minimum only below the parallelism. */
+/* Kueue reads these from the object that it admits. It takes a minimum only below parallelism. */
 static void put_queue(const struct request *request)
 {
     if (!request->queue)

@@ -10,8 +10,8 @@
  * /proc/self/cgroup; `root`: /sys/fs/cgroup. */
 uint32_t run_host_processors(const char *self, const char *root);
 
-/* Raise our limit of open files to what so many workers need. False: the hard limit is lower, as
- * standard error has it now. */
+/* Raise our limit of open files to what so many workers need. False: the hard limit is lower;
+ * a line on standard error gives it. */
 bool run_host_files(uint32_t workers);
 
 #endif

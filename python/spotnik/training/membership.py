@@ -140,6 +140,7 @@ class Membership:
     def retreat(self) -> None:
         """The others are where a newcomer cannot follow: leave, and wait a while before the next :meth:`join`."""
         self.abandon()
+        # a backoff, not a wait for an event: joins in a row would cost the others a view change each
         time.sleep(min(_AWAY_MOST_S, _AWAY_S * 2**self._retreats))
         self._retreats = min(self._retreats + 1, 16)
 

@@ -47,7 +47,7 @@ def iterations(samples: int = 160, epochs: int = 8, pause_s: float = 0.02) -> No
     loop.assigned = 0
     source = lambda: Arrays(np.arange(samples, dtype=np.float64), 8, shuffle=True)  # noqa: E731
     for _, x in (one for _ in range(epochs) for one in loop.steps(source(), 1)):
-        time.sleep(pause_s)  # the work of an iteration: without any, the loop ends before somebody is killed
+        time.sleep(pause_s)  # stands for the work of an iteration: without it the loop ends before the kill
         [mean] = loop.average([np.full(50, x.mean())], once=True)
         state[0] = 0.5 * state[0] + mean
         loop.assigned += 1
