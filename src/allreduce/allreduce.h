@@ -143,7 +143,14 @@ bool allreduce_hosts_by_tree(const struct spotnik_core *core, const struct spotn
 void allreduce_hosts_summed(struct spotnik_core *core, struct spotnik_bucket *bucket,
                             const struct spotnik_event_flat *done);
 
+/* algorithm_tree.c */
+void flat_channels_again(struct spotnik_core *core);
+
 /* flat.c */
+uint64_t flat_apart(const struct spotnik_core *core);
+void flat_install(struct spotnik_core *core);
+void flat_take_late(struct spotnik_core *core);
+bool flat_streams_to(const struct spotnik_core *core, uint32_t rank);
 void flat_latch(struct spotnik_core *core);
 void flat_settle(struct spotnik_core *core, bool handed);
 bool flat_streams(const struct spotnik_core *core);
@@ -169,10 +176,14 @@ void step_move(struct spotnik_core *core, enum step_phase phase);
 
 /* place.c */
 void on_chunk_done(struct spotnik_core *core, const struct spotnik_chunk_header *header);
+
+/* differs.c */
 void bucket_differs(struct spotnik_core *core, uint64_t step, uint32_t bucket,
                     const struct spotnik_held *other);
 
-/* transaction.c */
+/* step.c */
+void step_try_begin(struct spotnik_core *core);
+void step_restart(struct spotnik_core *core);
 void step_dealt(struct spotnik_core *core, const struct spotnik_event_deal *deal);
 void bucket_start(struct spotnik_core *core, uint32_t bucket);
 bool step_by_handover(const struct spotnik_core *core);

@@ -41,5 +41,5 @@ void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failur
         return;
     }
     core->allreduce->flat.failed = true;
-    ballot_start(core);
+    core->news.failed = true;
 }

@@ -5,6 +5,7 @@
 #include "allreduce/allreduce.h"
 
 const struct phases phases_of_step = {
+    .table = PHASES_OF_STEP,
     .of = "step",
     .name = { "idle", "wanted", "begun", "sealed", "dealing" },
     .algorithms = { [STEP_IDLE] = TO(STEP_WANTED),

@@ -14,49 +14,6 @@ bool step_by_handover(const struct spotnik_core *core)
     return core->role == SPOTNIK_ROLE_JOINER || core->step.committed < core->view.settled_step;
 }
 
-/* Stable: no later view can commit it differently. So are all steps before the last, since that one
- * needed every member. So is the settled step of a view that no old member entered lagging, and
- * each commit of a lone member. (A member that joins lagging waits for it: ballot.c.) A member that
- * has left knows the view that goes on without it. An excluded one may have missed a view that
- * reduced its last step again. So the settled step of the view that it was told of proves
- * nothing. */
-uint64_t step_stable(const struct spotnik_core *core)
-{
-    uint64_t committed = core->step.committed;
-    uint64_t before = committed > 0 ? committed - 1 : 0;
-    bool agreed = committed == core->view.settled_step && !spotnik_proposal_losable(&core->view);
-    bool member = core->role == SPOTNIK_ROLE_MEMBER;
-
-    if (core->role == SPOTNIK_ROLE_EXCLUDED)
-        return before;
-    if ((!member && core->role != SPOTNIK_ROLE_LEFT) || committed < core->view.settled_step
-        || agreed)
-        return committed;
-    if (member && (core->view.size == 1 || ballot_is_outrun(core)))
-        return committed;
-    return before;
-}
-
-/* Below members_min, no joiner may get an unstable step. Re-installing the same view makes it
- * stable. A member that has begun the next step waits as well, for those that cannot. */
-bool step_needs_settling(const struct spotnik_core *core)
-{
-    bool waiting = core->allreduce->phase != STEP_IDLE;
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return core->rank == 0 && waiting && !core->frozen && core->view.size < core->members_min
-           && step_stable(core) < core->step.committed;
-}
-
-void fail(struct spotnik_core *core, int error)
-{
-    SPOTNIK_ASSERT(error != 0);
-    SPOTNIK_ASSERT(core->role <= SPOTNIK_ROLE_MEMBER);
-    core->error = error;
-    role_set(core, SPOTNIK_ROLE_FAILED);
-    queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
-}
-
 /* Our donor has no result for one of our buckets: it committed the step without it. True: we have
  * failed. */
 bool handover_mismatch(struct spotnik_core *core)
@@ -198,7 +155,7 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event_de
     SPOTNIK_ASSERT(core->allreduce->phase == STEP_SEALED);
     spotnik_transaction_commit(&core->step);
     step_move(core, STEP_IDLE);
-    evidence_settled(core);
+    core->news.committed = true;
     step_time(core);
     flat_settle(core, handed);
     if (core->role == SPOTNIK_ROLE_MEMBER && handed) {
@@ -209,18 +166,13 @@ static void step_commit(struct spotnik_core *core, const struct spotnik_event_de
     if (core->status.restarted_ns && !core->status.committed_ns)
         core->status.committed_ns = core->now_ns;
     queue_action(core, SPOTNIK_ACTION_COMMITTED)->step = step;
-    if (core->role == SPOTNIK_ROLE_JOINER)
-        enter_send(core);
-    else
-        enter_start(core);
 }
 
 /* After a promise, a member commits nothing more in this epoch. A member in a pause check does not
  * know whether a promise was asked for. */
 static bool may_commit(const struct spotnik_core *core)
 {
-    return spotnik_transaction_done(&core->step) && !pause_check_is_on(core)
-           && !core->allreduce->barred
+    return spotnik_transaction_done(&core->step) && !core->paused && !core->allreduce->barred
            && (!core->frozen || SPOTNIK_IS_PLANTED(core, COMMIT_AFTER_PROMISE));
 }
 
@@ -244,7 +196,7 @@ void step_try_commit(struct spotnik_core *core)
     queue_action(core, SPOTNIK_ACTION_DEAL)->step = core->step.committed + 1;
 }
 
-void spotnik_core_bar(struct spotnik_core *core, bool barred)
+void step_bar(struct spotnik_core *core, bool barred)
 {
     bool lifted = core->allreduce->barred && !barred;
 
@@ -280,36 +232,12 @@ uint64_t spotnik_core_share(const struct spotnik_core *core, struct spotnik_rang
                                 ret_ranges, ret_count);
 }
 
-/* Our share of the running step, as a report says it. */
-uint32_t step_share(const struct spotnik_core *core, uint32_t *ret_shares)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    *ret_shares = core->step.begun ? core->allreduce->begun_shares : 0;
-    return core->step.begun ? core->allreduce->begun_share : SPOTNIK_NO_SHARE;
-}
-
-uint64_t step_takes_ns(const struct spotnik_core *core)
-{
-    return core->allreduce->step_ns;
-}
-
-bool step_is_asked_for(const struct spotnik_core *core)
-{
-    return core->allreduce->phase == STEP_WANTED;
-}
-
 /* No step begins for a caller that has gone on to leave. */
 void step_ask_no_more(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->allreduce->phase == STEP_WANTED)
         step_move(core, STEP_IDLE);
-}
-
-void step_forget_handed(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    core->allreduce->handed_buckets = 0;
 }
 
 uint32_t spotnik_core_share_number(const struct spotnik_core *core, uint32_t *ret_shares)

@@ -1,44 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where core, membership and allreduce meet. Membership decides who is in (src/membership),
- * all-reduce what moves where (src/allreduce), and core gives each event to one of them. Each calls
- * of the others what stands here and in state.h, and nothing else. Private to the three folders. */
+/* Where core, membership and all-reduce meet. Membership decides who is in (src/membership),
+ * all-reduce what moves where (src/allreduce), and core gives each event to one of them. Membership
+ * knows all-reduce as a report and five commands. All-reduce knows membership as the view, the
+ * table of peers and one message; what it wants of it stands in struct step_news. Private to the
+ * three folders. */
 #ifndef SPOTNIK_CORE_MEET_H
 #define SPOTNIK_CORE_MEET_H
 
 #include "core/state.h"
+
+/* ---- membership asks all-reduce ---- */
+
+/* The running step of a member. */
+struct step_report {
+    uint32_t share, shares; /* our share of it, as it was begun, and how many there are */
+    uint32_t stream_to;     /* rank that gets the stream of our host from us; NO_RANK: none does */
+    uint64_t apart;         /* bits of ranks that share no memory with us (flat.c) */
+    uint64_t step_ns;       /* what a step takes, on the average; 0: not known */
+    bool waiting;           /* the caller has asked for it, and it is not committed */
+};
+
+struct step_report step_report(const struct spotnik_core *core);
+void step_view(struct spotnik_core *core);
+void step_go_on(struct spotnik_core *core);
+void step_try_commit(struct spotnik_core *core);
+void step_ask_no_more(struct spotnik_core *core);
+void flat_check(const struct spotnik_core *core);
 
 /* ---- all-reduce asks membership ---- */
 
 uint32_t peers_rank(const struct spotnik_core *core, struct spotnik_id id);
 struct peer *peer_want(struct spotnik_core *core, const struct spotnik_member *member);
 void peer_dial(struct spotnik_core *core, struct peer *peer);
-void ballot_start(struct spotnik_core *core);
 void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found);
-void enter_send(struct spotnik_core *core);
-void enter_start(struct spotnik_core *core);
-bool ballot_is_outrun(const struct spotnik_core *core);
-bool pause_check_is_on(const struct spotnik_core *core);
-void evidence_settled(struct spotnik_core *core);
-
-/* ---- membership asks all-reduce ---- */
-
-uint64_t step_stable(const struct spotnik_core *core);
-bool step_needs_settling(const struct spotnik_core *core);
-void step_try_begin(struct spotnik_core *core);
-void step_try_commit(struct spotnik_core *core);
-void step_restart(struct spotnik_core *core);
-void fail(struct spotnik_core *core, int error);
-uint64_t flat_apart(const struct spotnik_core *core);
-void flat_install(struct spotnik_core *core);
-void flat_take_late(struct spotnik_core *core);
-uint32_t step_share(const struct spotnik_core *core, uint32_t *ret_shares);
-uint64_t step_takes_ns(const struct spotnik_core *core);
-bool step_is_asked_for(const struct spotnik_core *core);
-void step_ask_no_more(struct spotnik_core *core);
-void step_forget_handed(struct spotnik_core *core);
-bool flat_streams_to(const struct spotnik_core *core, uint32_t rank);
-void flat_check(const struct spotnik_core *core);
-void flat_channels_again(struct spotnik_core *core);
 
 /* ---- core asks both ---- */
 
@@ -52,8 +46,12 @@ bool allreduce_take(struct spotnik_core *core, const struct spotnik_event *event
 /* Around every event, of whatever kind. */
 void membership_before(struct spotnik_core *core);
 void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind);
+/* All-reduce may have news. */
+void membership_hear(struct spotnik_core *core);
 uint64_t membership_deadline(const struct spotnik_core *core);
 bool membership_is_parked(const struct spotnik_core *core);
+uint64_t step_stable(const struct spotnik_core *core);
+void step_bar(struct spotnik_core *core, bool barred);
 /* The body of a SEND, when it is polled. False: nobody waits for it any more. */
 bool membership_speak(struct spotnik_core *core, const struct queued_action *slot,
                       struct spotnik_action *ret);

@@ -4,12 +4,10 @@
 
 #include "base/assert.h"
 
-static const struct phases *const tables[] = { &phases_of_role, &phases_of_ballot,
-                                               &phases_of_step };
-
 /* LEFT, EXCLUDED and FAILED are final: a process that comes back has another core and another id
  * (spotnik_core_init()). */
 const struct phases phases_of_role = {
+    .table = PHASES_OF_ROLE,
     .of = "role",
     .name = { "idle", "joiner", "member", "excluded", "left", "failed" },
     .algorithms = { [SPOTNIK_ROLE_IDLE] = TO(SPOTNIK_ROLE_JOINER) | TO(SPOTNIK_ROLE_MEMBER)
@@ -28,12 +26,8 @@ void role_set(struct spotnik_core *core, enum spotnik_role role)
 
 static void note(struct spotnik_core *core, const struct phases *phases, unsigned from, unsigned to)
 {
-    uint8_t table = 0;
-
-    while (tables[table] != phases)
-        table++;
     core->move[core->moves++ % MOVES_KEPT] =
-        (struct phase_move){ .table = table, .from = (uint8_t)from, .to = (uint8_t)to };
+        (struct phase_move){ .table = phases->table, .from = (uint8_t)from, .to = (uint8_t)to };
 }
 
 void phase_move(struct spotnik_core *core, const struct phases *phases, unsigned from, unsigned to)
@@ -44,16 +38,21 @@ void phase_move(struct spotnik_core *core, const struct phases *phases, unsigned
         note(core, phases, from, to);
 }
 
-bool spotnik_core_move(struct spotnik_core *core, struct spotnik_move *ret)
+void fail(struct spotnik_core *core, int error)
 {
-    if (core->moves - core->moves_told > MOVES_KEPT)
-        core->moves_told = core->moves - MOVES_KEPT;
-    if (core->moves_told == core->moves)
-        return false;
-    struct phase_move move = core->move[core->moves_told++ % MOVES_KEPT];
-    const struct phases *phases = tables[move.table];
-    *ret = (struct spotnik_move){ .of = phases->of,
-                                  .from = phases->name[move.from],
-                                  .to = phases->name[move.to] };
-    return true;
+    SPOTNIK_ASSERT(error != 0);
+    SPOTNIK_ASSERT(core->role <= SPOTNIK_ROLE_MEMBER);
+    core->error = error;
+    role_set(core, SPOTNIK_ROLE_FAILED);
+    queue_action(core, SPOTNIK_ACTION_FAILED)->error = error;
+}
+
+void become(struct spotnik_core *core, enum spotnik_role role)
+{
+    SPOTNIK_ASSERT(role == SPOTNIK_ROLE_EXCLUDED || role == SPOTNIK_ROLE_LEFT);
+    role_set(core, role);
+    if (role == SPOTNIK_ROLE_EXCLUDED)
+        queue_action(core, SPOTNIK_ACTION_EXCLUDED);
+    else if (role == SPOTNIK_ROLE_LEFT)
+        queue_action(core, SPOTNIK_ACTION_LEFT);
 }

@@ -9,7 +9,10 @@
 
 #define PHASES_MAX 6
 
+enum phases_table { PHASES_OF_ROLE, PHASES_OF_BALLOT, PHASES_OF_STEP };
+
 struct phases {
+    enum phases_table table;
     const char *of; /* what has these phases */
     const char *name[PHASES_MAX];
     uint8_t algorithms[PHASES_MAX]; /* from each: a set of bits, TO(phase) */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Actions on their way to the driver. */
 #include "base/assert.h"
-#include "core/meet.h"
+#include "core/state.h"
 
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind)
 {
@@ -31,19 +31,4 @@ void queue_peer(struct spotnik_core *core, enum spotnik_action_kind kind,
                 const struct spotnik_member *peer)
 {
     queue_action(core, kind)->peer = *peer;
-}
-
-bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
-{
-    while (core->queue_count) {
-        const struct queued_action *slot = &core->queue[core->queue_head];
-        core->queue_head = (core->queue_head + 1) % core->queue_max;
-        core->queue_count--;
-        if (core->queue_count == 0)
-            core->queue_head = 0; /* most of its pages are never touched */
-        *ret = slot->action;
-        if (ret->kind != SPOTNIK_ACTION_SEND || membership_speak(core, slot, ret))
-            return true;
-    }
-    return false;
 }

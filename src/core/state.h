@@ -21,6 +21,12 @@ struct queued_action {
     struct spotnik_ballot ballot;      /* of a word by a tree; round 0: it is none */
 };
 
+/* What all-reduce has come to in an event, and membership must hear of. */
+struct step_news {
+    bool committed; /* it has committed a step */
+    bool failed;    /* the step must be reduced again, in another view */
+};
+
 /* Of phases, for traces: see phases.h. */
 #define MOVES_KEPT 8
 struct phase_move {
@@ -48,7 +54,9 @@ struct spotnik_core {
     bool ledger_known;
 
     bool frozen; /* promised: nothing more is committed in this epoch */
+    bool paused; /* in a pause check: nothing is committed until it ends */
     struct spotnik_transaction step;
+    struct step_news news;
 
     struct queued_action *queue; /* ring buffer */
     uint32_t queue_head, queue_count, queue_max;
@@ -67,12 +75,14 @@ struct carver {
     size_t used, saved; /* without the queue */
 };
 
-/* core.c */
+/* arrays.c */
 void view_settle(struct spotnik_core *core);
 void *carve(struct carver *carver, size_t bytes);
 
 /* phases.c */
 void role_set(struct spotnik_core *core, enum spotnik_role role);
+void become(struct spotnik_core *core, enum spotnik_role role);
+void fail(struct spotnik_core *core, int error);
 
 /* queue.c */
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);

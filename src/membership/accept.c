@@ -37,7 +37,7 @@ static void fence(struct spotnik_core *core)
 }
 
 /* To the next voter in the proposal's order. */
-static void accept_forward(struct spotnik_core *core)
+static enum ballot_next accept_forward(struct spotnik_core *core)
 {
     const struct spotnik_proposal *proposal = &core->membership->accepted;
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
@@ -49,21 +49,18 @@ static void accept_forward(struct spotnik_core *core)
         if (!(entry->flags & SPOTNIK_ENTRY_VOTER))
             continue;
         pass_send(core, PASS_ACCEPT, &entry->member);
-        return;
+        return BALLOT_WAITS;
     }
-    view_install(core, &core->membership->accepted); /* the only voter */
+    return BALLOT_CHOSEN; /* the only voter */
 }
 
 /* core->membership->accepted has been filled in. */
-void proposal_accept(struct spotnik_core *core)
+enum ballot_next proposal_accept(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->frozen);
     SPOTNIK_ASSERT(core->membership->accepted.epoch == core->view.epoch + 1);
     if (core->membership->accepted.brief.run_count == 0)
         spotnik_brief_make(&core->membership->accepted, &core->view, core->limits.brief_members);
     fence(core);
-    if (core->membership->tree.on)
-        tree_accept_begin(core);
-    else
-        accept_forward(core);
+    return core->membership->tree.on ? tree_accept_begin(core) : accept_forward(core);
 }

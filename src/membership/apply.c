@@ -17,6 +17,47 @@ void apply_digest(struct spotnik_core *core, const struct digest_effects *effect
     core->status.compared_step = effects->compared_step;
 }
 
+/* A step that the new view has committed at once may be the moment for a joiner. */
+static enum ballot_next after_view(struct spotnik_core *core)
+{
+    if (core->news.committed) {
+        core->news.committed = false;
+        core->membership->settles = 0;
+        apply_ballot(core, sponsor_start(core));
+    }
+    return evidence_schedule(core);
+}
+
+static enum ballot_next ballot_step(struct spotnik_core *core, enum ballot_next next)
+{
+    switch (next) {
+    case BALLOT_START:
+        return ballot_start(core);
+    case BALLOT_FORWARD:
+        return prepare_forward(core);
+    case BALLOT_ASK:
+        return tree_prepare_go(core);
+    case BALLOT_DECIDE:
+        return prepare_returned(core);
+    case BALLOT_ACCEPT:
+        return proposal_accept(core);
+    case BALLOT_CHOSEN:
+        return view_install(core, &core->membership->accepted);
+    case BALLOT_INSTALLED:
+        return after_view(core);
+    case BALLOT_WAITS:
+        break;
+    }
+    return BALLOT_WAITS;
+}
+
+/* A ballot goes on until it must wait. */
+void apply_ballot(struct spotnik_core *core, enum ballot_next next)
+{
+    while (next != BALLOT_WAITS)
+        next = ballot_step(core, next);
+}
+
 static void ask_all(struct spotnik_core *core)
 {
     for (uint32_t i = 0; i < core->membership->peer_top; i++)
@@ -27,12 +68,13 @@ static void ask_all(struct spotnik_core *core)
 void apply_pause(struct spotnik_core *core, const struct pause_effects *effects)
 {
     core->status.pauses += effects->started;
+    core->paused = core->membership->pause.on;
     if (effects->ask)
         ask_all(core);
     if (effects->commit)
         step_try_commit(core);
     if (effects->ballot)
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
 }
 
 void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
@@ -43,24 +85,20 @@ void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
     send_message(core, sponsor, effects->say);
 }
 
-static void drop_from_prepare(struct spotnik_prepare *prepare, struct spotnik_id id)
+/* The next hop proved unreachable before it got anything: PREPARE goes round it. ACCEPT must
+ * reach every voter; the new evidence starts a new ballot instead. */
+static void reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
-    SPOTNIK_ASSERT(prepare->joiner_count <= SPOTNIK_JOINERS_MAX);
-    for (uint32_t i = 0; i < prepare->joiner_count; i++)
-        if (spotnik_id_equal(prepare->joiner[i].member.id, id)) {
-            prepare->joiner[i] = prepare->joiner[--prepare->joiner_count];
-            return;
-        }
-}
-
-/* It goes also from PREPARE of a ballot that is waiting for it, or it would let a dead joiner in.
- * The wait for it ends. */
-void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id)
-{
-    if (core->membership->phase != PHASE_JOINER)
-        return;
-    drop_from_prepare(&core->membership->prepare, id);
-    core->membership->enter_until_ns = core->now_ns;
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    restart_reroute(core, failed);
+    apply_ballot(core, tree_prepare_reroute(core, failed));
+    if (spotnik_id_equal(core->membership->hop[PASS_PREPARE], failed)) {
+        pass_cancel(core, PASS_PREPARE);
+        prepare_sign(core);
+        apply_ballot(core, BALLOT_FORWARD);
+    }
+    if (spotnik_id_equal(core->membership->hop[PASS_ACCEPT], failed))
+        pass_cancel(core, PASS_ACCEPT);
 }
 
 void apply_evidence(struct spotnik_core *core, const struct evidence_effects *effects,
@@ -73,18 +111,16 @@ void apply_evidence(struct spotnik_core *core, const struct evidence_effects *ef
         freeze(core);
     if (effects->reroute)
         /* a PREPARE that comes round by this may decide, and the next view may be one without us */
-        prepare_reroute(core, core->view.entry[rank].member.id);
+        reroute(core, core->view.entry[rank].member.id);
     if (effects->schedule && core->role == SPOTNIK_ROLE_MEMBER)
-        evidence_schedule(core);
+        apply_ballot(core, evidence_schedule(core));
 }
 
 /* A member is not silent any more. */
 void apply_forgiven(struct spotnik_core *core)
 {
     /* frozen for its sake, and no ballot has come yet */
-    if (core->membership->parked || (core->frozen && !core->membership->promised.round))
-        ballot_start(core);
-    else
-        evidence_schedule(core);
-    tree_prepare_go(core); /* it is not out any more, and is asked after all */
+    bool start = core->membership->parked || (core->frozen && !core->membership->promised.round);
+    apply_ballot(core, start ? BALLOT_START : evidence_schedule(core));
+    apply_ballot(core, BALLOT_ASK); /* it is not out any more, and is asked after all */
 }

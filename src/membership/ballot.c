@@ -51,7 +51,7 @@ void prepare_clear(struct spotnik_core *core)
     prepare->accepted_ballot = (struct spotnik_ballot){ 0 };
 }
 
-void ballot_start(struct spotnik_core *core)
+enum ballot_next ballot_start(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (core->membership->promised.round > core->membership->round_seen)
@@ -74,13 +74,11 @@ void ballot_start(struct spotnik_core *core)
     prepare_clear(core);
     prepare_sign(core);
     arm_retry(core, core->limits.retry_ns);
-    if (!tree_prepare_is_due(core)) {
-        prepare_forward(core);
-        return;
-    }
+    if (!tree_prepare_is_due(core))
+        return BALLOT_FORWARD;
     tree_prepare_tell_ended(core);
     tree_prepare_begin(core, core->rank);
-    tree_prepare_go(core);
+    return BALLOT_ASK;
 }
 
 /* A ballot of another, higher than any that we have promised. */
@@ -131,7 +129,7 @@ static void sign_joiners(struct spotnik_core *core)
 void prepare_sign(struct spotnik_core *core)
 {
     struct spotnik_prepare *prepare = &core->membership->prepare;
-    uint32_t shares, share = step_share(core, &shares);
+    struct step_report step = step_report(core);
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
@@ -154,9 +152,9 @@ void prepare_sign(struct spotnik_core *core)
                                  .bare = core->membership->copied_step
                                          && core->step.committed == core->membership->copied_step,
                                  .committed = core->step.committed,
-                                 .share = share,
-                                 .share_count = shares,
-                                 .apart = flat_apart(core),
+                                 .share = step.share,
+                                 .share_count = step.shares,
+                                 .apart = step.apart,
                                  .cut = path_sign(core) };
     sign_joiners(core);
     if (core->ledger_known
@@ -184,43 +182,25 @@ static bool lost(const struct spotnik_core *core, uint32_t rank)
 
 /* To the next member in ring order that is not out; when that is the initiator, the circle is
  * closed. A PREPARE whose initiator is dead would go nowhere: its holder bids higher. */
-void prepare_forward(struct spotnik_core *core)
+enum ballot_next prepare_forward(struct spotnik_core *core)
 {
     struct spotnik_prepare *prepare = &core->membership->prepare;
     uint32_t origin = spotnik_view_rank(&core->view, prepare->ballot.initiator);
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
-    if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin))) {
-        ballot_start(core);
-        return;
-    }
+    if (origin == SPOTNIK_NO_RANK || (origin != core->rank && lost(core, origin)))
+        return BALLOT_START;
     for (uint32_t ahead = 1; ahead < core->view.size; ahead++) {
         uint32_t rank = (core->rank + ahead) % core->view.size;
         bool done = prepare->report[rank].promised && rank != origin;
         if (lost(core, rank) || done || (rank != origin && evidence_is_quiet(core, rank)))
             continue;
         pass_send(core, PASS_PREPARE, &core->view.entry[rank].member);
-        return;
+        return BALLOT_WAITS;
     }
     SPOTNIK_ASSERT(origin == core->rank);
-    prepare_returned(core); /* nobody else is left */
-}
-
-/* The next hop proved unreachable before it got anything: PREPARE goes round it. ACCEPT must
- * reach every voter; the new evidence starts a new ballot instead. */
-void prepare_reroute(struct spotnik_core *core, struct spotnik_id failed)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    restart_reroute(core, failed);
-    tree_prepare_reroute(core, failed);
-    if (spotnik_id_equal(core->membership->hop[PASS_PREPARE], failed)) {
-        pass_cancel(core, PASS_PREPARE);
-        prepare_sign(core);
-        prepare_forward(core);
-    }
-    if (spotnik_id_equal(core->membership->hop[PASS_ACCEPT], failed))
-        pass_cancel(core, PASS_ACCEPT);
+    return BALLOT_DECIDE; /* no other member is left */
 }
 
 /* A member that is silent on a standing link may live again without our hearing of it, since
@@ -297,14 +277,12 @@ static bool joiner_awaited(struct spotnik_core *core)
 /* The wait has ended. What the joiner has told others meanwhile only a PREPARE tells: it goes round
  * once more, and nobody waits again when it is back. Else a joiner that had come near long ago
  * would be left out, every time anew. */
-void joiner_overdue(struct spotnik_core *core)
+enum ballot_next joiner_overdue(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->phase == PHASE_JOINER);
-    if (core->now_ns >= core->membership->joiners.limit_ns
-        && decision_awaits_joiner(&core->membership->prepare) && asks_elsewhere(core))
-        ballot_start(core);
-    else
-        prepare_returned(core);
+    bool again = core->now_ns >= core->membership->joiners.limit_ns
+                 && decision_awaits_joiner(&core->membership->prepare) && asks_elsewhere(core);
+    return again ? BALLOT_START : BALLOT_DECIDE;
 }
 
 /* Members that are silent, and not asked, may be well. The ring looks for them. */
@@ -313,23 +291,22 @@ static bool tree_missed(struct spotnik_core *core)
     if (core->membership->tree.missed || !tree_prepare_has_missed(core))
         return false;
     core->membership->tree.missed = true;
-    ballot_start(core);
     return true;
 }
 
-static void propose(struct spotnik_core *core)
+static enum ballot_next propose(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (joiner_awaited(core))
-        return;
+        return BALLOT_WAITS;
     core->membership->enter_until_ns = SPOTNIK_NEVER;
     phase_set(core, PHASE_ACCEPT);
     spotnik_proposal_make(&core->membership->accepted, &core->view, &core->membership->prepare,
                           core->limits.members_max);
-    proposal_accept(core);
+    return BALLOT_ACCEPT;
 }
 
-static void decide(struct spotnik_core *core, enum decision decision)
+static enum ballot_next decide(struct spotnik_core *core, enum decision decision)
 {
     switch (decision) {
     case DECISION_TIED:
@@ -343,16 +320,15 @@ static void decide(struct spotnik_core *core, enum decision decision)
         become(core, SPOTNIK_ROLE_EXCLUDED); /* as if we had not come in yet */
         break;
     case DECISION_AGAIN:
-        ballot_start(core);
-        break;
+        return BALLOT_START;
     case DECISION_PROPOSE:
-        propose(core);
-        break;
+        return propose(core);
     }
+    return BALLOT_WAITS;
 }
 
 /* PREPARE holds every promise there is: decide (P1), or park. */
-void prepare_returned(struct spotnik_core *core)
+enum ballot_next prepare_returned(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
@@ -363,14 +339,14 @@ void prepare_returned(struct spotnik_core *core)
         evidence_learn(core, &core->membership->prepare);
     prepare_sign(core);
     if (core->membership->tree.on && tree_missed(core))
-        return;
+        return BALLOT_START;
     core->status.reconciled_ns = core->now_ns;
     SPOTNIK_ASSERT(core->membership->prepare.report[core->rank].promised);
     struct decision_input in = { .view = &core->view,
                                  .prepare = &core->membership->prepare,
                                  .named = witness_has_named_us(core),
                                  .any_quorum = SPOTNIK_IS_PLANTED(core, ANY_QUORUM) };
-    decide(core, decision_of(&in));
+    return decide(core, decision_of(&in));
 }
 
 /* Somebody has promised having committed more than we: everybody contributed to that, and so had

@@ -24,6 +24,14 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
     core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
 }
 
+/* To a member that we are linked to. */
+void pause_check_send(struct spotnik_core *core, struct peer *peer)
+{
+    SPOTNIK_ASSERT(peer->used);
+    if (peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
+        send_serial(core, peer, SPOTNIK_MESSAGE_PAUSE_CHECK, core->membership->pause.serial);
+}
+
 /* Of the ballot that we have promised, and void if we promise another before it is sent. */
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
@@ -41,6 +49,17 @@ void tell_view(struct spotnik_core *core, struct peer *peer)
         return;
     peer->told_epoch = core->view.epoch;
     send_message(core, peer, SPOTNIK_MESSAGE_RESTART);
+}
+
+/* Two members run different programs, and nobody can say which of them is right: all end. Each
+ * tells those it is linked to, since a member is linked to some of the others only. */
+void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found)
+{
+    core->membership->mismatch = *found;
+    for (uint32_t i = 0; i < core->membership->peer_top; i++)
+        if (core->membership->peer[i].used && core->membership->peer[i].linked)
+            send_message(core, &core->membership->peer[i], SPOTNIK_MESSAGE_MISMATCH);
+    fail(core, SPOTNIK_ERR_MISMATCH);
 }
 
 static const struct spotnik_message *compose(struct spotnik_core *core,

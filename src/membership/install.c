@@ -6,16 +6,6 @@
 #include "base/time.h"
 #include "membership/membership.h"
 
-void become(struct spotnik_core *core, enum spotnik_role role)
-{
-    SPOTNIK_ASSERT(role == SPOTNIK_ROLE_EXCLUDED || role == SPOTNIK_ROLE_LEFT);
-    role_set(core, role);
-    if (role == SPOTNIK_ROLE_EXCLUDED)
-        queue_action(core, SPOTNIK_ACTION_EXCLUDED);
-    else if (role == SPOTNIK_ROLE_LEFT)
-        queue_action(core, SPOTNIK_ACTION_LEFT);
-}
-
 /* Why a member is lost, as far as we know ourselves or the last PREPARE has said. */
 static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 {
@@ -123,7 +113,6 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
         core->ledger_known = true;
     }
     spotnik_transaction_cut(&core->step);
-    step_forget_handed(core);
     enter_end(&core->membership->entering);
     leave_view(&core->membership->leaving, core->now_ns, core->limits.stagger_ns);
 }
@@ -160,37 +149,39 @@ static bool fits(const struct spotnik_core *core, const struct spotnik_proposal 
     return core->step.committed == proposal->settled_step;
 }
 
-/* A brief one is made whole. False: it is not built on our view. */
-bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal)
+static void audit_digests(struct spotnik_core *core)
 {
-    return !proposal->packed
-           || (core->role == SPOTNIK_ROLE_MEMBER && spotnik_brief_unpack(proposal, &core->view));
+    SPOTNIK_ASSERT(core->view.epoch == core->chosen.epoch);
+    for (uint32_t i = 0; i < core->membership->peer_top; i++)
+        digest_view_peer(core->membership->peer[i].compared);
+    digest_view(&core->membership->digests, core->view.epoch, core->chosen.settled_step);
 }
 
-/* Counts that come from a peer, checked against our own capacity before anything is indexed by
- * them. */
-bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
+static bool pause_ends_with(const struct spotnik_core *core,
+                            const struct spotnik_proposal *proposal)
 {
-    if (spotnik_proposal_size(proposal) > core->limits.members_max
-        || proposal->share_count > core->limits.members_max)
-        return false;
-    for (uint32_t i = 0; i < proposal->entry_count; i++)
-        if (proposal->entry[i].share != SPOTNIK_NO_SHARE
-            && proposal->entry[i].share >= proposal->share_count)
-            return false;
-    return true;
+    const struct membership *membership = core->membership;
+    return pause_check_ends_with(&membership->pause, membership->promised_ns, membership->promised,
+                                 proposal->ballot);
 }
 
-void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
+static void audit_pause(struct spotnik_core *core, bool ends)
+{
+    struct pause_input in = pause_input(core);
+    pause_check_view(&core->membership->pause, &in, ends);
+    core->paused = core->membership->pause.on;
+}
+
+enum ballot_next view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
     bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-    bool ends_pause = audit_view_ends_pause(core, proposal);
+    bool ends_pause = pause_ends_with(core, proposal);
 
     SPOTNIK_ASSERT(proposal->epoch > core->view.epoch || core->role == SPOTNIK_ROLE_JOINER);
     if (!stays || !fits(core, proposal, at)) {
         step_aside(core, proposal);
-        return;
+        return BALLOT_WAITS;
     }
     bool next = core->view.epoch == 0
                 || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
@@ -211,21 +202,19 @@ void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
     view_settle(core);
     core->rank = spotnik_view_rank(&core->view, core->self.id);
     forget_decision(core);
-    flat_install(core);
+    step_view(core);
     settle(core, proposal);
-    audit_view_digests(core);
+    audit_digests(core);
     core->status.restarted_ns = core->now_ns;
     core->membership->heartbeat_ns = core->now_ns;
     core->membership->settle_ns =
         spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->membership->settles);
     for (uint32_t i = 0; i < core->view.size; i++)
-        joiner_forget(core, core->view.entry[i].member.id);
+        joiners_remove(&core->membership->joiners, core->view.entry[i].member.id);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
     restart_broadcast(core);
     peers_after_view(core);
-    flat_take_late(core);
-    audit_view_pause(core, ends_pause);
-    step_restart(core);
-    step_try_begin(core);
-    evidence_schedule(core);
+    audit_pause(core, ends_pause);
+    step_go_on(core);
+    return BALLOT_INSTALLED;
 }

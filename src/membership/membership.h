@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Membership: who is in. Membership, ballots, evidence, pause checks, joining and leaving. Private
- * to this folder; all-reduce and the core ask by core/meet.h. */
+/* Membership: who is in. Ballots, evidence, pause checks, joining and leaving. Private to this
+ * folder; all-reduce and the core ask by core/meet.h. */
 #ifndef SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
 #define SPOTNIK_MEMBERSHIP_MEMBERSHIP_H
 
@@ -43,6 +43,18 @@ enum phase {
     PHASE_ACCEPT,  /* the proposal is on its way round */
     PHASE_WITNESS, /* it came round with half of the view, and the witness is asked for */
     PHASE_PARKED,  /* no quorum: retry later */
+};
+
+/* What follows at once in a ballot. Each of its files returns it, and apply_ballot() does it. */
+enum ballot_next {
+    BALLOT_WAITS,     /* nothing: a message or a timer comes first */
+    BALLOT_START,     /* start a ballot of our own */
+    BALLOT_FORWARD,   /* pass PREPARE on, round the ring */
+    BALLOT_ASK,       /* pass PREPARE on, by a tree */
+    BALLOT_DECIDE,    /* our PREPARE holds every promise there is */
+    BALLOT_ACCEPT,    /* vote for the accepted proposal, and pass ACCEPT on */
+    BALLOT_CHOSEN,    /* install the accepted proposal */
+    BALLOT_INSTALLED, /* a view is installed: does it need another one? */
 };
 
 enum pass { PASS_PREPARE, PASS_ACCEPT, PASS_COUNT };
@@ -99,10 +111,12 @@ struct membership {
 };
 
 /* accept.c */
-void proposal_accept(struct spotnik_core *core);
+enum ballot_next proposal_accept(struct spotnik_core *core);
 uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
 
 /* ballot.c */
+enum ballot_next ballot_start(struct spotnik_core *core);
+bool ballot_is_outrun(const struct spotnik_core *core);
 void freeze(struct spotnik_core *core);
 void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
@@ -110,20 +124,20 @@ void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, boo
 void ballot_outbid(struct spotnik_core *core, bool parked);
 void prepare_clear(struct spotnik_core *core);
 void prepare_sign(struct spotnik_core *core);
-void prepare_forward(struct spotnik_core *core);
-void prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
-void prepare_returned(struct spotnik_core *core);
-void joiner_overdue(struct spotnik_core *core);
+enum ballot_next prepare_forward(struct spotnik_core *core);
+enum ballot_next prepare_returned(struct spotnik_core *core);
+enum ballot_next joiner_overdue(struct spotnik_core *core);
 
 /* tree_accept.c */
 void tree_accept_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
-void tree_accept_begin(struct spotnik_core *core);
+enum ballot_next tree_accept_begin(struct spotnik_core *core);
 void tree_accept_again(struct spotnik_core *core, const struct peer *from);
 bool tree_accept_is_on(const struct spotnik_core *core);
 bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank);
-void tree_accept_hear(struct spotnik_core *core, uint32_t rank);
+enum ballot_next tree_accept_hear(struct spotnik_core *core, uint32_t rank);
 
 /* apply.c */
+void apply_ballot(struct spotnik_core *core, enum ballot_next next);
 void apply_digest(struct spotnik_core *core, const struct digest_effects *effects,
                   struct peer *const neighbour[]);
 void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
@@ -131,19 +145,13 @@ void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
 void apply_evidence(struct spotnik_core *core, const struct evidence_effects *effects,
                     uint32_t rank);
 void apply_forgiven(struct spotnik_core *core);
-void apply_joiner_gone(struct spotnik_core *core, struct spotnik_id id);
 void apply_pause(struct spotnik_core *core, const struct pause_effects *effects);
 
 /* on_audit.c */
 void audit_late(struct spotnik_core *core);
 void audit_ask(struct spotnik_core *core);
 void audit_tick(struct spotnik_core *core);
-void pause_check_send(struct spotnik_core *core, struct peer *peer);
 void audit_link(struct spotnik_core *core, struct peer *peer);
-bool audit_view_ends_pause(const struct spotnik_core *core,
-                           const struct spotnik_proposal *proposal);
-void audit_view_digests(struct spotnik_core *core);
-void audit_view_pause(struct spotnik_core *core, bool ends);
 void on_claims(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_pause_ack(struct spotnik_core *core, const struct peer *from,
                   const struct spotnik_message *message);
@@ -152,10 +160,17 @@ void on_pause_check(struct spotnik_core *core, struct peer *from,
 void on_result(struct spotnik_core *core, const struct spotnik_event_result *result);
 void on_woken(struct spotnik_core *core);
 
-/* evidence.c */
+/* on_evidence.c */
 void evidence_add(struct spotnik_core *core, uint32_t rank, enum spotnik_evidence evidence);
 void evidence_hear(struct spotnik_core *core, struct peer *peer);
-void evidence_schedule(struct spotnik_core *core);
+
+/* inputs.c */
+struct evidence_input evidence_input(const struct spotnik_core *core);
+struct joiners_input joiners_input(const struct spotnik_core *core);
+struct pause_input pause_input(const struct spotnik_core *core);
+
+/* evidence.c */
+enum ballot_next evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *prepare);
 void evidence_learn_facts(struct spotnik_core *core, const struct spotnik_prepare *prepare);
 bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
@@ -169,20 +184,21 @@ uint32_t tree_prepare_place(const struct spotnik_core *core, uint32_t rank);
 uint32_t tree_prepare_below(const struct spotnik_core *core, uint32_t rank,
                             uint32_t below[TREE_CHILDREN_MAX]);
 void tree_prepare_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
-void tree_prepare_go(struct spotnik_core *core);
+enum ballot_next tree_prepare_go(struct spotnik_core *core);
 void tree_prepare_begin(struct spotnik_core *core, uint32_t origin);
 void tree_prepare_tell_ended(struct spotnik_core *core);
 void tree_prepare_asked_by(struct spotnik_core *core, struct spotnik_id id);
-void tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
+enum ballot_next tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
 void tree_prepare_flush(struct spotnik_core *core, struct peer *peer);
 bool tree_prepare_seeks(const struct spotnik_core *core, const struct peer *peer);
 bool tree_prepare_has_missed(const struct spotnik_core *core);
 
-/* install.c */
+/* proposal_check.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
 bool proposal_sane(const struct spotnik_core *core, const struct spotnik_proposal *proposal);
-void view_install(struct spotnik_core *core, struct spotnik_proposal *proposal);
-void become(struct spotnik_core *core, enum spotnik_role role);
+
+/* install.c */
+enum ballot_next view_install(struct spotnik_core *core, struct spotnik_proposal *proposal);
 
 /* invariants.c */
 void invariants_check(const struct spotnik_core *core);
@@ -195,10 +211,7 @@ void enter_meet(struct spotnik_core *core);
 void enter_next_sponsor(struct spotnik_core *core);
 void enter_lose(struct spotnik_core *core, const struct peer *peer);
 void enter_hear(struct spotnik_core *core, const struct peer *from);
-void joiners_expire(struct spotnik_core *core);
-void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal);
-bool joiner_is_heard(const struct spotnik_core *core, struct spotnik_id id);
-void joiner_forget(struct spotnik_core *core, struct spotnik_id id);
+void enter_send(struct spotnik_core *core);
 void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message);
 void on_enter_ready(struct spotnik_core *core, const struct spotnik_member *sponsor);
 
@@ -208,6 +221,16 @@ void on_promise(struct spotnik_core *core, const struct peer *from,
                 const struct spotnik_message *message);
 void on_accepted(struct spotnik_core *core, const struct peer *from,
                  const struct spotnik_message *message);
+
+/* sponsor.c */
+enum ballot_next sponsor_start(struct spotnik_core *core);
+void joiners_expire(struct spotnik_core *core);
+void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal);
+bool joiner_is_heard(const struct spotnik_core *core, struct spotnik_id id);
+void joiner_forget(struct spotnik_core *core, struct spotnik_id id);
+
+/* settling.c */
+bool step_needs_settling(const struct spotnik_core *core);
 
 /* on_leave.c */
 void on_leave(struct spotnik_core *core);
@@ -219,6 +242,7 @@ void on_link_down(struct spotnik_core *core, const struct spotnik_event_ended *e
 void on_dial_failed(struct spotnik_core *core, const struct spotnik_event_ended *ended);
 void on_death(struct spotnik_core *core, const struct spotnik_event_death *death);
 void on_channel_down(struct spotnik_core *core, const struct spotnik_member *member);
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* on_message.c */
 void on_message(struct spotnik_core *core, const struct spotnik_event_message *received);
@@ -253,7 +277,6 @@ void pass_flush(struct spotnik_core *core, struct peer *peer);
 void path_note(struct spotnik_core *core, const struct spotnik_member *from,
                const struct spotnik_member *to);
 uint64_t path_sign(const struct spotnik_core *core);
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member);
 
 /* peer.c */
 uint64_t silence_floor(const struct spotnik_core *core, const struct spotnik_member *member);
@@ -264,6 +287,8 @@ struct peer *peer_want_near(struct spotnik_core *core, const struct spotnik_memb
 void peer_activate(struct spotnik_core *core, struct peer *peer);
 void peer_seek(struct spotnik_core *core, struct peer *peer);
 void peer_unseek(struct peer *peer);
+
+/* neighbours.c */
 void peers_after_view(struct spotnik_core *core);
 
 /* phase.c */
@@ -274,6 +299,7 @@ void arm_retry(struct spotnik_core *core, uint64_t wait_ns);
 void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial);
+void pause_check_send(struct spotnik_core *core, struct peer *peer);
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind);
 void tell_view(struct spotnik_core *core, struct peer *peer);
 
@@ -281,10 +307,12 @@ void tell_view(struct spotnik_core *core, struct peer *peer);
 void restart_broadcast(struct spotnik_core *core);
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed);
 
-/* on_witness.c */
+/* ask_witness.c */
 bool witness_has_named_us(const struct spotnik_core *core);
 bool witness_is_awaited(struct spotnik_core *core);
 void witness_ask_again(struct spotnik_core *core);
+
+/* on_witness.c */
 void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *answer);
 
 #endif

@@ -31,7 +31,7 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
         if (core->membership->phase != PHASE_ACCEPT || core->membership->tree.on)
             return; /* by a tree it never comes back, but ACCEPTED does */
         core->status.accepted_ns = core->now_ns;
-        view_install(core, &core->membership->accepted);
+        apply_ballot(core, BALLOT_CHOSEN);
         return;
     }
     if (tree_accept_is_on(core)) {
@@ -46,5 +46,5 @@ void on_accept(struct spotnik_core *core, struct peer *from, const struct spotni
     else
         spotnik_proposal_copy(&core->membership->accepted, proposal);
     arm_retry(core, 4 * core->limits.retry_ns);
-    proposal_accept(core);
+    apply_ballot(core, BALLOT_ACCEPT);
 }

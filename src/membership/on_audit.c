@@ -49,36 +49,12 @@ void on_claims(struct spotnik_core *core, struct peer *from, const struct spotni
     compare(core);
 }
 
-void audit_view_digests(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->view.epoch == core->chosen.epoch);
-    for (uint32_t i = 0; i < core->membership->peer_top; i++)
-        digest_view_peer(core->membership->peer[i].compared);
-    digest_view(&core->membership->digests, core->view.epoch, core->chosen.settled_step);
-}
-
 const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core)
 {
     return &core->membership->divergence;
 }
 
 /* ---- pause check ---- */
-
-static struct pause_input pause_input(const struct spotnik_core *core)
-{
-    uint64_t before_ns = silence_floor(core, &core->view.entry[predecessor_rank(core)].member);
-    uint64_t after_ns = silence_floor(core, &core->view.entry[successor_rank(core)].member);
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return (struct pause_input){ .now_ns = core->now_ns,
-                                 .view = &core->view,
-                                 .rank = core->rank,
-                                 .evidence = core->membership->evidence_table.known,
-                                 .silence_ns = spotnik_time_min(before_ns, after_ns),
-                                 .retry_ns = core->limits.retry_ns,
-                                 .stagger_ns = core->limits.stagger_ns,
-                                 .frozen = core->frozen };
-}
 
 static bool has_others(const struct spotnik_core *core)
 {
@@ -121,32 +97,11 @@ void audit_tick(struct spotnik_core *core)
     apply_pause(core, &effects);
 }
 
-/* To a member that we are linked to. */
-void pause_check_send(struct spotnik_core *core, struct peer *peer)
-{
-    SPOTNIK_ASSERT(peer->used);
-    if (peer->linked && peer_rank(core, peer) != SPOTNIK_NO_RANK)
-        send_serial(core, peer, SPOTNIK_MESSAGE_PAUSE_CHECK, core->membership->pause.serial);
-}
-
 /* A link is up. What is due goes to all linked members at the end of the event. */
 void audit_link(struct spotnik_core *core, struct peer *peer)
 {
     if (core->membership->pause.on && !core->membership->pause.ask_due)
         pause_check_send(core, peer);
-}
-
-bool audit_view_ends_pause(const struct spotnik_core *core, const struct spotnik_proposal *proposal)
-{
-    const struct membership *membership = core->membership;
-    return pause_check_ends_with(&membership->pause, membership->promised_ns, membership->promised,
-                                 proposal->ballot);
-}
-
-void audit_view_pause(struct spotnik_core *core, bool ends)
-{
-    struct pause_input in = pause_input(core);
-    pause_check_view(&core->membership->pause, &in, ends);
 }
 
 /* A member that has promised cannot assure that nothing was decided without the other. A view or
@@ -172,9 +127,4 @@ void on_pause_ack(struct spotnik_core *core, const struct peer *from,
     struct pause_effects effects =
         pause_check_hear(&core->membership->pause, &in, rank, message->serial);
     apply_pause(core, &effects);
-}
-
-bool pause_check_is_on(const struct spotnik_core *core)
-{
-    return core->membership->pause.on;
 }

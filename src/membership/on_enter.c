@@ -119,84 +119,6 @@ void enter_hear(struct spotnik_core *core, const struct peer *from)
 
 /* ---- sponsor ---- */
 
-static struct joiners_input joiners_input(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    return (struct joiners_input){ .now_ns = core->now_ns,
-                                   .committed = core->step.committed,
-                                   .step_ns = step_takes_ns(core),
-                                   .heartbeat_ns = core->limits.heartbeat_ns,
-                                   .silence_ceiling_ns = core->limits.silence_ceiling_ns,
-                                   .enter_wait_ns = core->limits.enter_wait_ns };
-}
-
-/* Is this a quiet moment? So is any in which we are too few to begin a step, once all have the last
- * one: members that have begun the next wait for the others, and these for a joiner. */
-static bool quiet(const struct spotnik_core *core)
-{
-    bool too_few = core->view.size < core->members_min && step_stable(core) == core->step.committed;
-    bool waiting = core->step.started == 0 || too_few;
-
-    return core->role == SPOTNIK_ROLE_MEMBER && !core->frozen && waiting
-           && core->view.size < core->limits.members_max;
-}
-
-void joiners_expire(struct spotnik_core *core)
-{
-    struct joiners_input in = joiners_input(core);
-    struct spotnik_id id;
-
-    while (joiners_silent(&core->membership->joiners, &in, &id))
-        joiner_forget(core, id);
-}
-
-void enter_start(struct spotnik_core *core)
-{
-    struct joiners *joiners = &core->membership->joiners;
-
-    if (joiners->count == 0 || !quiet(core))
-        return;
-    joiners_expire(core);
-    struct joiners_input in = joiners_input(core);
-    if (joiners_due(joiners, &in))
-        ballot_start(core);
-}
-
-/* A view without a joiner that wanted to be in it, because it could not catch up in time: it rests,
- * at every member. A view that a loss or a broken path forced upon us waited for no joiner. Were
- * the joiner to rest for that, a job that loses members would shut out those that replace them. */
-void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal)
-{
-    struct membership *membership = core->membership;
-    const struct spotnik_prepare *prepare = &membership->prepare;
-    uint64_t took_ns = core->now_ns - membership->frozen_ns;
-
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(membership->frozen_ns <= core->now_ns);
-    if (core->status.last_lost || membership->parked || took_ns < core->limits.enter_wait_ns
-        || !membership->promised.round
-        || spotnik_ballot_compare(prepare->ballot, membership->promised) != 0)
-        return;
-    for (uint32_t i = 0; i < prepare->joiner_count; i++)
-        if (spotnik_proposal_find(proposal, prepare->joiner[i].member.id) == SPOTNIK_NO_RANK)
-            joiners_back_off(&membership->joiners, prepare->joiner[i].member.id, core->now_ns,
-                             took_ns);
-}
-
-/* Has it asked us since we began this ballot? */
-bool joiner_is_heard(const struct spotnik_core *core, struct spotnik_id id)
-{
-    struct joiners_input in = joiners_input(core);
-    return joiners_heard(&core->membership->joiners, &in, id, core->membership->promised_ns);
-}
-
-/* It is in, or gone. */
-void joiner_forget(struct spotnik_core *core, struct spotnik_id id)
-{
-    joiners_remove(&core->membership->joiners, id);
-    apply_joiner_gone(core, id);
-}
-
 /* It stood in a view after it said this: it was a joiner when it asked, and its word was held up on
  * the way. Since then it may have committed with others what our view made anew, and it takes no
  * part in a view that lets it in once more (install.c: fits), while all others wait for it there.
@@ -235,10 +157,10 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         || is_unmet(core, from, message->unmet) || !remember(core, &message->enter))
         return;
     if (core->membership->phase != PHASE_JOINER) {
-        enter_start(core);
+        apply_ballot(core, sponsor_start(core));
         return;
     }
-    prepare_returned(core);
+    apply_ballot(core, BALLOT_DECIDE);
     if (core->membership->phase == PHASE_JOINER)
         send_message(core, from, SPOTNIK_MESSAGE_HEARTBEAT); /* see enter_answer() */
 }

@@ -8,7 +8,7 @@ static void ask(struct spotnik_core *core, bool ballot)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     core->membership->evidence_table.known[core->rank].leaving = 1;
     if (ballot)
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
 }
 
 void on_leave(struct spotnik_core *core)

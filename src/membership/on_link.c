@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, CHANNEL_DOWN: what the end of a connection proves, and
- * what it does not (src/member/evidence.h). */
+/* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, CHANNEL_DOWN, PATH_DOWN: what the end of a connection
+ * proves, and what it does not (src/member/evidence.h). */
 #include "base/assert.h"
 #include "membership/membership.h"
 
@@ -154,5 +154,17 @@ void on_channel_down(struct spotnik_core *core, const struct spotnik_member *mem
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)
         return;
     if (spotnik_view_rank(&core->view, member->id) != SPOTNIK_NO_RANK)
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
+}
+
+void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
+{
+    uint32_t rank = spotnik_view_rank(&core->view, member->id);
+
+    if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || rank == core->rank)
+        return;
+    peer_want_near(core, member, rank)->cut = true;
+    path_note(core, &core->self, &core->view.entry[rank].member);
+    if (!core->frozen)
+        apply_ballot(core, BALLOT_START);
 }

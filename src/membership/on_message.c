@@ -84,17 +84,6 @@ void on_fenced(struct spotnik_core *core, struct peer *from, const struct spotni
         from->end.fenced_epoch = message->epoch;
 }
 
-/* Two members run different programs, and nobody can say which of them is right: all end. Each
- * tells those it is linked to, since a member is linked to some of the others only. */
-void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found)
-{
-    core->membership->mismatch = *found;
-    for (uint32_t i = 0; i < core->membership->peer_top; i++)
-        if (core->membership->peer[i].used && core->membership->peer[i].linked)
-            send_message(core, &core->membership->peer[i], SPOTNIK_MESSAGE_MISMATCH);
-    fail(core, SPOTNIK_ERR_MISMATCH);
-}
-
 /* A joiner that runs another program ends alone: it is in no view. */
 void on_mismatch(struct spotnik_core *core, const struct peer *from,
                  const struct spotnik_message *message)

@@ -27,9 +27,9 @@ void ballot_outbid(struct spotnik_core *core, bool parked)
     if (core->frozen
         && (core->membership->phase == PHASE_PARKED || (core->membership->parked && !parked)
             || stale || is_stuck(core)))
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
     else
-        evidence_schedule(core);
+        apply_ballot(core, evidence_schedule(core));
 }
 
 /* The member that handed us PREPARE reached us: that settles what others think of us. */
@@ -50,10 +50,10 @@ static void pass_on(struct spotnik_core *core, const struct spotnik_prepare *pre
     /* its initiator cannot know: we learnt it when its ballot, or another, was under way. Who has
      * not signed this PREPARE yet may sign ours. */
     if (prepare->parked && witness_has_named_us(core)) {
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
         return;
     }
-    prepare_forward(core);
+    apply_ballot(core, BALLOT_FORWARD);
 }
 
 void on_prepare(struct spotnik_core *core, struct peer *from, const struct spotnik_message *message)
@@ -79,6 +79,6 @@ void on_prepare(struct spotnik_core *core, struct peer *from, const struct spotn
     } else if (is_self(core, prepare->ballot.initiator)
                && core->membership->phase == PHASE_PREPARE) {
         spotnik_prepare_copy(&core->membership->prepare, prepare);
-        prepare_returned(core);
+        apply_ballot(core, BALLOT_DECIDE);
     }
 }

@@ -42,5 +42,5 @@ void on_restart(struct spotnik_core *core, struct peer *from, const struct spotn
         return; /* the sender is of another job: no reason to give up ours */
     core->status.accepted_ns = core->now_ns;
     from->told_epoch = proposal->epoch;
-    view_install(core, message->proposal);
+    apply_ballot(core, view_install(core, message->proposal));
 }

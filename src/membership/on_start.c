@@ -17,7 +17,7 @@ static void install_alone(struct spotnik_core *core)
     alone->entry[0] =
         (struct spotnik_entry){ .member = core->self, .flags = SPOTNIK_ENTRY_MEMBER, .share = 0 };
     spotnik_ledger_copy(&alone->ledger, &core->ledger);
-    view_install(core, alone);
+    apply_ballot(core, view_install(core, alone));
 }
 
 /* The only member of epoch 1. That nobody else does the same is src/discovery' business. */
@@ -37,7 +37,7 @@ void on_found(struct spotnik_core *core, const struct spotnik_event_found *found
 void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);
-    SPOTNIK_ASSERT(core->step.committed == 0 && !core->step.begun && !step_is_asked_for(core));
+    SPOTNIK_ASSERT(core->step.committed == 0 && !step_report(core).waiting);
     core->membership->copied_step = resume->committed;
     spotnik_transaction_init(&core->step, resume->committed);
     spotnik_ledger_copy(&core->ledger, resume->ledger);
@@ -50,5 +50,4 @@ void on_join(struct spotnik_core *core, const struct spotnik_event_join *join)
     role_set(core, SPOTNIK_ROLE_JOINER);
     core->membership->copied_step = join->committed;
     spotnik_transaction_init(&core->step, join->committed);
-    step_try_begin(core);
 }

@@ -84,7 +84,7 @@ static void settle_try(struct spotnik_core *core)
         || !step_needs_settling(core))
         return;
     core->membership->settles += core->membership->settles < SETTLES_MAX;
-    ballot_start(core);
+    apply_ballot(core, BALLOT_START);
 }
 
 static void tick_heart(struct spotnik_core *core)
@@ -109,14 +109,14 @@ static void tick_member(struct spotnik_core *core)
     if (is_due(core, core->membership->heartbeat_ns))
         tick_heart(core);
     if (is_due(core, core->membership->enter_until_ns) && core->membership->phase == PHASE_JOINER)
-        joiner_overdue(core);
+        apply_ballot(core, joiner_overdue(core));
     if (is_due(core, core->membership->evidence_table.initiate_ns)) {
         core->membership->evidence_table.initiate_ns = SPOTNIK_NEVER;
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
     }
     if (is_due(core, core->membership->retry_ns)) {
         core->membership->retries += core->membership->phase != PHASE_JOINER;
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
     }
     if (is_due(core, core->membership->pause.until_ns))
         audit_tick(core);

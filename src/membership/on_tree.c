@@ -31,7 +31,7 @@ static void take_part(struct spotnik_core *core, const struct peer *from,
     arm_retry(core, 4 * core->limits.retry_ns);
     tree_prepare_begin(core, origin);
     tree_prepare_asked_by(core, from->member.id);
-    tree_prepare_go(core);
+    apply_ballot(core, BALLOT_ASK);
 }
 
 /* The member above us had asked already, or one above that asks in its stead. */
@@ -75,7 +75,7 @@ void on_promise(struct spotnik_core *core, const struct peer *from,
         return; /* a promise of another ballot is none of this one */
     spotnik_prepare_join(&core->membership->prepare, prepare);
     evidence_learn_facts(core, prepare);
-    tree_prepare_go(core);
+    apply_ballot(core, BALLOT_ASK);
 }
 
 void on_accepted(struct spotnik_core *core, const struct peer *from,
@@ -83,5 +83,5 @@ void on_accepted(struct spotnik_core *core, const struct peer *from,
 {
     if (is_of_view(core, from, message) && tree_accept_is_on(core)
         && spotnik_ballot_compare(message->ballot, core->membership->promised) == 0)
-        tree_accept_hear(core, peer_rank(core, from));
+        apply_ballot(core, tree_accept_hear(core, peer_rank(core, from)));
 }

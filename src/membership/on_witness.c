@@ -1,39 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WITNESS, and when it is asked (tie_break.c). */
+/* WITNESS: its answer (tie_break.c). */
 #include "base/assert.h"
 #include "membership/membership.h"
-
-bool witness_has_named_us(const struct spotnik_core *core)
-{
-    const struct tie_break *tie = &core->membership->tie_break;
-
-    if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
-        return tie->named_epoch != 0;
-    return tie_break_is_ours(tie, core->view.epoch);
-}
-
-/* Another's ballot found no quorum, and may be one of many: where others bid first every time, we
- * never end one of our own in a tie. But the witness may name us, and our answer be lost; no other
- * member can learn of it. Only a member that has asked asks again. */
-void witness_ask_again(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    if (tie_break_is_open(&core->membership->tie_break, core->view.epoch))
-        queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
-}
-
-bool witness_is_awaited(struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(core->frozen);
-    bool first = tie_break_ask(&core->membership->tie_break, core->view.epoch);
-    queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
-    if (!first)
-        return false;
-    phase_set(core, PHASE_WITNESS);
-    arm_retry(core, core->limits.retry_ns);
-    return true;
-}
 
 /* Late, and for another epoch, it says nothing. While another's ballot is under way it waits for
  * our next one. */
@@ -44,9 +12,9 @@ void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *a
     if (answer->named)
         tie_break_name(&core->membership->tie_break, answer->epoch);
     if (core->membership->phase == PHASE_WITNESS && answer->named)
-        prepare_returned(core);
+        apply_ballot(core, BALLOT_DECIDE);
     else if (core->membership->phase == PHASE_WITNESS)
         ballot_park(core);
     else if (core->membership->phase == PHASE_PARKED && answer->named)
-        ballot_start(core);
+        apply_ballot(core, BALLOT_START);
 }

@@ -33,15 +33,3 @@ uint64_t path_sign(const struct spotnik_core *core)
     }
     return bits;
 }
-
-void on_path_down(struct spotnik_core *core, const struct spotnik_member *member)
-{
-    uint32_t rank = spotnik_view_rank(&core->view, member->id);
-
-    if (core->role != SPOTNIK_ROLE_MEMBER || rank == SPOTNIK_NO_RANK || rank == core->rank)
-        return;
-    peer_want_near(core, member, rank)->cut = true;
-    path_note(core, &core->self, &core->view.entry[rank].member);
-    if (!core->frozen)
-        ballot_start(core);
-}

@@ -6,6 +6,7 @@
 #include "membership/membership.h"
 
 const struct phases phases_of_ballot = {
+    .table = PHASES_OF_BALLOT,
     .of = "ballot",
     .name = { "none", "reconcile", "joiner", "accept", "witness", "parked" },
     .algorithms = { [PHASE_NONE] = TO(PHASE_NONE) | TO(PHASE_PREPARE),

@@ -66,20 +66,20 @@ static void say_accepted(struct spotnik_core *core)
 }
 
 /* All voters below us have accepted, as we have. Of the initiator's, these are all. */
-static void conclude(struct spotnik_core *core)
+static enum ballot_next conclude(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(!core->membership->tree.accepted);
     core->membership->tree.accepted = true;
     if (core->membership->tree.origin != core->rank) {
         say_accepted(core);
-        return;
+        return BALLOT_WAITS;
     }
     core->status.accepted_ns = core->now_ns;
-    view_install(core, &core->membership->accepted);
+    return BALLOT_CHOSEN;
 }
 
 /* core->membership->accepted is our vote, and those that do not vote have been told. */
-void tree_accept_begin(struct spotnik_core *core)
+enum ballot_next tree_accept_begin(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->tree.on);
     SPOTNIK_ASSERT(spotnik_ballot_compare(core->membership->accepted.ballot,
@@ -88,8 +88,7 @@ void tree_accept_begin(struct spotnik_core *core)
     tree_prepare_clear(core);
     core->membership->tree.answered = true;
     tell_below(core, core->rank);
-    if (is_whole(core, core->rank))
-        conclude(core);
+    return is_whole(core, core->rank) ? conclude(core) : BALLOT_WAITS;
 }
 
 /* ACCEPT has come once more, perhaps over another link. */
@@ -113,10 +112,10 @@ bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank)
            && !is_in(core->membership->tree.heard, rank);
 }
 
-void tree_accept_hear(struct spotnik_core *core, uint32_t rank)
+enum ballot_next tree_accept_hear(struct spotnik_core *core, uint32_t rank)
 {
     SPOTNIK_ASSERT(tree_accept_is_on(core) && rank < core->view.size);
     core->membership->tree.heard[rank / 64] |= UINT64_C(1) << rank % 64;
-    if (!core->membership->tree.accepted && is_whole(core, core->rank))
-        conclude(core);
+    bool done = !core->membership->tree.accepted && is_whole(core, core->rank);
+    return done ? conclude(core) : BALLOT_WAITS;
 }

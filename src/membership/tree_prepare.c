@@ -168,39 +168,35 @@ static bool is_whole(const struct spotnik_core *core, uint32_t rank)
 }
 
 /* All below us have answered, or have ended. */
-static void answer(struct spotnik_core *core)
+static enum ballot_next answer(struct spotnik_core *core)
 {
     struct spotnik_tree_prepare *tree = &core->membership->tree;
 
     SPOTNIK_ASSERT(tree->on && !tree->answered);
     tree->answered = true;
-    if (tree->origin == core->rank) {
-        prepare_returned(core);
-        return;
-    }
+    if (tree->origin == core->rank)
+        return BALLOT_DECIDE;
     for (uint32_t i = 0; i < tree->asker_count; i++) {
         struct peer *peer = peer_find(core, tree->asker[i]);
         if (peer && peer->linked)
             send_of_ballot(core, peer, SPOTNIK_MESSAGE_PROMISE);
     }
+    return BALLOT_WAITS;
 }
 
 /* Ask whoever is to be asked by us, and answer if nobody is awaited any more. A ballot whose
  * initiator has ended goes nowhere: we bid higher. */
-void tree_prepare_go(struct spotnik_core *core)
+enum ballot_next tree_prepare_go(struct spotnik_core *core)
 {
     struct spotnik_tree_prepare *tree = &core->membership->tree;
 
     if (!tree->on || tree->answered)
-        return;
+        return BALLOT_WAITS;
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->frozen);
-    if (tree->origin != core->rank && is_out(core, tree->origin)) {
-        ballot_start(core);
-        return;
-    }
+    if (tree->origin != core->rank && is_out(core, tree->origin))
+        return BALLOT_START;
     ask_below(core, core->rank);
-    if (is_whole(core, core->rank))
-        answer(core);
+    return is_whole(core, core->rank) ? answer(core) : BALLOT_WAITS;
 }
 
 /* We have promised the ballot of the member of rank `origin`, and signed. */
@@ -241,15 +237,15 @@ void tree_prepare_asked_by(struct spotnik_core *core, struct spotnik_id id)
 
 /* New evidence of our own, before we have answered: it goes up with our answer. Against the
  * initiator it is worth a ballot instead, as it is after our answer. */
-void tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed)
+enum ballot_next tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     struct spotnik_tree_prepare *tree = &core->membership->tree;
 
     if (!tree->on || tree->answered
         || spotnik_id_equal(failed, core->membership->promised.initiator))
-        return;
+        return BALLOT_WAITS;
     prepare_sign(core);
-    tree_prepare_go(core);
+    return BALLOT_ASK;
 }
 
 /* Is something for it that may not have reached it? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The vote as src/core sees it: its memory, its timers, and one switch from event to its file. No
+/* Membership as src/core sees it: its memory, its timers, and one switch from event to its file. No
  * rule of the protocol is here. */
 #include "membership/membership.h"
 
@@ -129,6 +129,21 @@ bool membership_take(struct spotnik_core *core, const struct spotnik_event *even
     }
 }
 
+void membership_hear(struct spotnik_core *core)
+{
+    struct step_news news = core->news;
+
+    core->news = (struct step_news){ .committed = false };
+    if (news.committed)
+        core->membership->settles = 0;
+    if (news.committed && core->role == SPOTNIK_ROLE_JOINER)
+        enter_send(core);
+    else if (news.committed)
+        apply_ballot(core, sponsor_start(core));
+    if (news.failed)
+        apply_ballot(core, BALLOT_START);
+}
+
 static bool may_change_who_is_in(enum spotnik_event_kind kind)
 {
     return kind < SPOTNIK_EVENT_STEP_BEGIN || kind == SPOTNIK_EVENT_LEAVE;
@@ -138,6 +153,7 @@ void membership_after(struct spotnik_core *core, enum spotnik_event_kind kind)
 {
     if (core->membership->pause.ask_due)
         audit_ask(core);
+    membership_hear(core);
     if (may_change_who_is_in(kind))
         invariants_check(core);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, start and dispatch of the core: an event goes to membership or to all-reduce. No rule of
- * the protocol is here. */
+/* Memory, start and dispatch of the core: an event goes to membership or to all-reduce, and actions
+ * come out. No rule of the protocol is here. */
 #include "core/core.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/time.h"
 #include "core/meet.h"
+#include "core/phases.h"
 
 _Static_assert(SPOTNIK_STEP_BUCKETS == SPOTNIK_BUCKETS_MAX,
                "the step holds every bucket of the core");
@@ -35,13 +36,6 @@ void spotnik_limits_init(struct spotnik_limits *limits, uint32_t members_max)
     };
 }
 
-void *carve(struct carver *carver, size_t bytes)
-{
-    size_t at = (carver->used + 15) & ~(size_t)15;
-    carver->used = at + bytes;
-    return carver->base ? carver->base + at : NULL;
-}
-
 static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_limits *limits)
 {
     uint32_t members = limits->members_max, entries = 2 * members + SPOTNIK_JOINERS_MAX;
@@ -58,16 +52,6 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     /* last: between events it is empty, and is not saved */
     core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
     return real;
-}
-
-/* The view is that of the chosen proposal, which mostly has nobody else in it. Among many members a
- * second list of them would be most of our memory. */
-void view_settle(struct spotnik_core *core)
-{
-    bool all = spotnik_proposal_size(&core->chosen) == core->chosen.entry_count;
-
-    core->view.entry = all ? core->chosen.entry : core->view_entry;
-    spotnik_view_from_proposal(&core->view, &core->chosen);
 }
 
 size_t spotnik_core_size(const struct spotnik_limits *limits)
@@ -152,7 +136,47 @@ void spotnik_core_step(struct spotnik_core *core, const struct spotnik_event *ev
         return; /* EXCLUDED, LEFT, FAILED: the driver is about to take us down */
     bool taken = membership_take(core, event) || allreduce_take(core, event);
     SPOTNIK_ASSERT(taken);
+    membership_hear(core);
     membership_after(core, event->kind);
+}
+
+void spotnik_core_bar(struct spotnik_core *core, bool barred)
+{
+    step_bar(core, barred);
+    membership_hear(core);
+}
+
+bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
+{
+    while (core->queue_count) {
+        const struct queued_action *slot = &core->queue[core->queue_head];
+        core->queue_head = (core->queue_head + 1) % core->queue_max;
+        core->queue_count--;
+        if (core->queue_count == 0)
+            core->queue_head = 0; /* most of its pages are never touched */
+        *ret = slot->action;
+        if (ret->kind != SPOTNIK_ACTION_SEND || membership_speak(core, slot, ret))
+            return true;
+    }
+    return false;
+}
+
+static const struct phases *const tables[] = { [PHASES_OF_ROLE] = &phases_of_role,
+                                               [PHASES_OF_BALLOT] = &phases_of_ballot,
+                                               [PHASES_OF_STEP] = &phases_of_step };
+
+bool spotnik_core_move(struct spotnik_core *core, struct spotnik_move *ret)
+{
+    if (core->moves - core->moves_told > MOVES_KEPT)
+        core->moves_told = core->moves - MOVES_KEPT;
+    if (core->moves_told == core->moves)
+        return false;
+    struct phase_move move = core->move[core->moves_told++ % MOVES_KEPT];
+    const struct phases *phases = tables[move.table];
+    *ret = (struct spotnik_move){ .of = phases->of,
+                                  .from = phases->name[move.from],
+                                  .to = phases->name[move.to] };
+    return true;
 }
 
 uint64_t spotnik_core_deadline(const struct spotnik_core *core)
