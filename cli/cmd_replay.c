@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik replay: run again what flight recorders have kept (docs/design/0023-seeing.md). */
+/* spotnik replay: run again what flight recorders have kept (docs/design/0023-observability.md). */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """spotnik report: what a job has done, lost and cost, from its event log, as one HTML page and as Markdown.
 
-Reads the lines that members wrote (docs/guide/seeing.md); asks no member, so it works when all are gone.
+Reads the lines that members wrote (docs/guide/observability.md); asks no member, so it works when all are gone.
 """
 
 from __future__ import annotations

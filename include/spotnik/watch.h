@@ -3,10 +3,10 @@
  * @file
  * Watching a job: the program's own numbers, and the library's messages.
  *
- * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP (docs/guide/seeing.md).
- * The library never prints. Its messages reach a program by a callback (spotnik_log_set()) or one
- * by one on request (spotnik_log_next()). Every message has an id; docs/reference/messages.md says
- * what it means and what to do.
+ * Metrics, status and a live page over HTTP need no call: set SPOTNIK_HTTP
+ * (docs/guide/observability.md). The library never prints. Its messages reach a program by a
+ * callback (spotnik_log_set()) or one by one on request (spotnik_log_next()). Every message has an
+ * id; docs/reference/messages.md says what it means and what to do.
  */
 #ifndef SPOTNIK_WATCH_H
 #define SPOTNIK_WATCH_H

@@ -2,7 +2,7 @@
 /* A small HTTP server on a thread of its own. It has GET only, a fixed set of answers given by a
  * callback, and one stream of server-sent events that all readers share. It knows nothing of jobs.
  * libmicrohttpd does the work. It is loaded when a server is wanted, so programs that do not watch
- * do not depend on it (docs/design/0023-seeing.md).
+ * do not depend on it (docs/design/0023-observability.md).
  *
  * Access: on loopback every user of this host, but only under a name of loopback (a page elsewhere
  * must not read through a rebound name). Elsewhere only with the token, as "Authorization: Bearer

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the flight recorder keeps, and what a dump is made of
- * (docs/design/0023-seeing.md). A dump is a head, then parts: a part is a saved core,
+ * (docs/design/0023-observability.md). A dump is a head, then parts: a part is a saved core,
  * and the records of what entered it since. Structures as they lie in memory: only a build with the
  * same structures runs them again, and the head says whether this one can. */
 #ifndef SPOTNIK_RECORD_DUMP_H

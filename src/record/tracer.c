@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which marks a step leaves. The path of a step comes through here a dozen times: see what one
- * costs in docs/results/seeing.md before it does more. */
+ * costs in docs/results/observability.md before it does more. */
 #include "record/tracer.h"
 
 #include <stdlib.h>

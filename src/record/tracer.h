@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans of one member for Chrome's trace viewer and Perfetto: SPOTNIK_TRACE
- * (docs/design/0023-seeing.md). A mark is a store of 16 or 48 bytes into a ring; a
+ * (docs/design/0023-observability.md). A mark is a store of 16 or 48 bytes into a ring; a
  * thread writes the rings to a file. A NULL trace does nothing. */
 #ifndef SPOTNIK_RECORD_TRACER_H
 #define SPOTNIK_RECORD_TRACER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace's marks on their way to its file, which holds them as they are: `spotnik trace` makes
- * Chrome's format of it (docs/design/0023-seeing.md). A line of JSON, then marks, each
+ * Chrome's format of it (docs/design/0023-observability.md). A line of JSON, then marks, each
  * of one cell or of three, in the order of bytes that the line names. */
 #ifndef SPOTNIK_RECORD_TRACER_FILE_H
 #define SPOTNIK_RECORD_TRACER_FILE_H

@@ -353,7 +353,7 @@ uint64_t cluster_longest_step_anew(struct cluster *cluster)
     return longest_ns;
 }
 
-void cluster_was_calm(struct cluster *cluster)
+void cluster_was_undisturbed(struct cluster *cluster)
 {
     uint64_t longest_ns = cluster_longest_step_anew(cluster);
 

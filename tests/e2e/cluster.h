@@ -107,7 +107,7 @@ uint64_t cluster_step(const struct cluster *cluster); /* highest of living membe
 /* Of all members since the last call: the time between two commits. */
 uint64_t cluster_longest_step_anew(struct cluster *cluster);
 /* Nothing has been wrong since the last cluster_longest_step_anew(). */
-void cluster_was_calm(struct cluster *cluster);
+void cluster_was_undisturbed(struct cluster *cluster);
 /* A limit is a promise for a machine that lets processes run when they have something to do. Half
  * of it goes for the silence that counts as loss, and half for the new view and its first step: ten
  * times the longest step that this machine made while nothing was wrong, where that is more. */

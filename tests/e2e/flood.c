@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What thousands of strangers a second cost a job: two members step, and a process without the key
- * connects to their doors.
+/* What thousands of unauthenticated peers a second cost a job. Two members step; a process without
+ * the key connects to their listening sockets.
  *
  *     e2e-flood WORKER [rate=2000] [rounds=5] [seconds=3] [seed=1]
  *
- * Each round has three windows: nobody comes; strangers come to a door of nobody's (the price of
- * coming, which a machine pays whoever is called); strangers come to the members. `rate=0`: as fast
- * as it goes. It prints steps per second of each kind of window and the ratios of their medians,
- * and fails when somebody is lost. It says nothing on a machine that does something else
- * meanwhile. */
+ * Each round has three windows: no connections; connections to a socket of no member (their price
+ * for the machine itself); connections to the members. `rate=0`: as many as the machine can make.
+ * It prints steps per second of each kind of window and the ratios of their medians, and fails when
+ * a member is lost. The figures mean something on a quiet machine only. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
@@ -38,7 +37,7 @@ struct bench {
     uint16_t port[MEMBERS], decoy_port;
     int decoy;
     uint64_t rate, window_ns, *came;
-    double steps[WINDOWS][ROUNDS_MAX], strangers[WINDOWS][ROUNDS_MAX];
+    double steps[WINDOWS][ROUNDS_MAX], refused[WINDOWS][ROUNDS_MAX];
 };
 
 /* A port that stays ours: who binds it by name may listen there, nobody else gets it. */
@@ -57,7 +56,7 @@ static int reserve(uint16_t *ret_port)
     return fd;
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated peers ---- */
 
 static void come(uint16_t port, uint64_t *came)
 {
@@ -140,7 +139,7 @@ static void measure(struct bench *bench, enum window window, uint64_t round)
     cluster_spend(&bench->cluster, bench->window_ns);
     double took_s = (double)(cluster_now_ns() - begun_ns) / 1e9;
     bench->steps[window][round] = (double)(cluster_step(&bench->cluster) - step) / took_s;
-    bench->strangers[window][round] =
+    bench->refused[window][round] =
         (double)(__atomic_load_n(bench->came, __ATOMIC_RELAXED) - came) / took_s;
     process_end(pid);
 }
@@ -161,13 +160,13 @@ static void tell(struct bench *bench, uint64_t rounds)
 {
     double steps[WINDOWS];
 
-    puts("| strangers | strangers/s | steps/s, median | least | most | of calm "
+    puts("| unauthenticated peers | peers/s | steps/s, median | least | most | of idle "
          "|\n|---|---|---|---|---|---|");
     for (int window = 0; window < WINDOWS; window++) {
         double *of = bench->steps[window];
         steps[window] = median(of, rounds);
         printf("| %s | %.0f | %.1f | %.1f | %.1f | %.3f |\n", window_name[window],
-               median(bench->strangers[window], rounds), steps[window], of[0], of[rounds - 1],
+               median(bench->refused[window], rounds), steps[window], of[0], of[rounds - 1],
                steps[window] / steps[CALM]);
     }
     printf("to the members, of what a flood to nobody leaves: %.3f\n", steps[FLOOD] / steps[DECOY]);

@@ -33,7 +33,7 @@ class World(Job):
 
     def start(self, host: int, *prefix: str, **more: str) -> Worker:
         env = {
-            "SPOTNIK_JOB": "neighbours",
+            "SPOTNIK_JOB": "network-faults",
             "SPOTNIK_BIND": f"{self.hosts.address(host)}:{PORT}",
             "SPOTNIK_HOST": f"{host}.{self.hosts.boots[host]}",
             "SPOTNIK_STALE_MS": str(STALE_MS),

@@ -59,7 +59,7 @@ static void settle(struct cluster *cluster)
     all_step(cluster, 100);
     cluster_longest_step_anew(cluster);
     all_step(cluster, 100);
-    cluster_was_calm(cluster);
+    cluster_was_undisturbed(cluster);
 }
 
 /* Those that go on are `size` members, past the step they were in when it happened. */

@@ -54,7 +54,7 @@ static void settle(struct cluster *cluster)
     all_step(cluster, 50);
     cluster_longest_step_anew(cluster);
     all_step(cluster, 50);
-    cluster_was_calm(cluster);
+    cluster_was_undisturbed(cluster);
 }
 
 static bool others_go_on(struct cluster *cluster)

@@ -73,7 +73,7 @@ static bool is_whole(struct cluster *cluster)
 
 /* One member is lost and another comes, once or twice, so that checkpoints are cut and members join
  * what was resumed. */
-static void churn(struct cluster *cluster)
+static void kill_and_replace(struct cluster *cluster)
 {
     for (uint64_t i = spotnik_prng_below(&cluster->prng, 3); i > 0; i--) {
         cluster_spend(cluster, spotnik_prng_below(&cluster->prng, 200 * SPOTNIK_MS));
@@ -146,7 +146,7 @@ static uint64_t live_and_die(struct cluster *cluster, bool torn)
     /* Who has copied half of the state of a job that dies with its only member cannot begin it, and
      * ends after a minute: not the claim here. */
     cluster_until(cluster, is_whole, "everybody in one view at the beginning", PATIENCE_MS);
-    churn(cluster);
+    kill_and_replace(cluster);
     checkpoint_wanted = cluster->step_highest + 1;
     cluster_until(cluster, has_checkpoint, "a complete checkpoint", PATIENCE_MS);
     cluster_spend(cluster, spotnik_prng_below(&cluster->prng, 300 * SPOTNIK_MS));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a
- * step, what is agreed. Several members: test_switch.c, and e2e_churn_*. */
+ * step, what is agreed. Several members: test_switch.c, and e2e_kills_*. */
 #include <stdlib.h>
 #include <string.h>
 

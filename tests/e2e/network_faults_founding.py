@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may found a job. Part of neighbours.py. Claims:
+"""Who may found a job. Part of network_faults.py. Claims:
 
   own         a newcomer's host has the members' addresses itself, as Docker's bridges have: it
               waits, and joins when they are gone
@@ -163,7 +163,7 @@ def replaced(world: World) -> None:
 
 
 def readonly(world: World) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "neighbours", str(world.peers)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "network-faults", str(world.peers)], check=True)
     try:
         members = [world.start(0), world.start(1)]
         world.go_on(members)
@@ -226,7 +226,7 @@ def junk(world: World) -> None:
 
 
 def kinds(world: World) -> None:
-    subprocess.run(["mount", "-t", "ramfs", "neighbours", str(world.peers)], check=True)
+    subprocess.run(["mount", "-t", "ramfs", "network-faults", str(world.peers)], check=True)
     try:
         members = [world.start(0), world.start(1)]
         world.go_on(members)
@@ -239,7 +239,7 @@ def kinds(world: World) -> None:
         world.end()
     finally:
         subprocess.run(["umount", "-l", str(world.peers)], check=True)
-    subprocess.run(["mount", "-t", "ramfs", "neighbours", str(world.peers)], check=True)
+    subprocess.run(["mount", "-t", "ramfs", "network-faults", str(world.peers)], check=True)
     try:
         vouched = world.start(0, SPOTNIK_FOLDER="witness")
         world.until("a founding", lambda: vouched.step > 0)

@@ -5,7 +5,7 @@
  * step, the rate of steps holds, no file stays open; whoever is turned away by version, key or job
  * is told so, and the member's status says it too; a rightful joiner gets in meanwhile (P10).
  *
- *     e2e-strangers WORKER [seed=1] */
+ *     e2e-unauthenticated WORKER [seed=1] */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -126,7 +126,7 @@ static void random_bytes(struct cluster *cluster, uint8_t *bytes, size_t size)
         bytes[at] = (uint8_t)spotnik_prng_next(&cluster->prng);
 }
 
-/* ---- calm ---- */
+/* ---- idle ---- */
 
 static bool is_further(struct cluster *cluster)
 {
@@ -156,7 +156,7 @@ static bool files_are_steady(struct cluster *cluster)
     return times >= STEADY;
 }
 
-static void expect_calm(struct cluster *cluster, const char *after)
+static void expect_undisturbed(struct cluster *cluster, const char *after)
 {
     step_wanted = cluster_step(cluster) + 20;
     cluster_until(cluster, is_further, after, PATIENCE_MS);
@@ -168,9 +168,9 @@ static void expect_calm(struct cluster *cluster, const char *after)
 
 static void expect_closed(struct cluster *cluster, const char *after)
 {
-    expect_calm(cluster, after);
-    cluster_until(cluster, files_are_closed, "members to close what strangers had opened",
-                  PATIENCE_MS);
+    expect_undisturbed(cluster, after);
+    cluster_until(cluster, files_are_closed,
+                  "members to close what unauthenticated peers had opened", PATIENCE_MS);
 }
 
 /* The status of place 0 says whom it turned away, and why. */
@@ -182,7 +182,7 @@ static void expect_refusal(struct cluster *cluster, const char *why)
     probe_until(cluster, 0, &member, why, PATIENCE_MS, text, sizeof text);
 }
 
-/* ---- strangers that hold no key ---- */
+/* ---- peers that hold no key ---- */
 
 static void scan(struct cluster *cluster)
 {
@@ -271,23 +271,24 @@ static double withstand_flood(struct cluster *cluster)
 
     if (pid == 0)
         flood(flooded);
-    cluster_until(cluster, is_flooded, "strangers to have come in thousands", PATIENCE_MS);
-    expect_calm(cluster, "in a flood");
+    cluster_until(cluster, is_flooded, "unauthenticated peers to have come in thousands",
+                  PATIENCE_MS);
+    expect_undisturbed(cluster, "in a flood");
     flooded_before = __atomic_load_n(flooded, __ATOMIC_RELAXED);
-    cluster_until(cluster, is_flooded, "strangers to have come in thousands once more",
+    cluster_until(cluster, is_flooded, "unauthenticated peers to have come in thousands once more",
                   PATIENCE_MS);
     double took_s = (double)(cluster_now_ns() - begun_ns) / 1e9;
     double rate = (double)(cluster_step(cluster) - step) / took_s;
 
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    printf("flood: %.0f strangers/s, %.0f steps/s meanwhile\n", (double)*flooded / took_s, rate);
+    printf("flood: %.0f peers/s, %.0f steps/s meanwhile\n", (double)*flooded / took_s, rate);
     return rate;
 }
 
 /* Run a worker that does not belong; it is told why, and the member's status says it too. */
-static void stranger(struct cluster *cluster, const char *key, const char *job, int code,
-                     const char *why)
+static void expect_refused(struct cluster *cluster, const char *key, const char *job, int code,
+                           const char *why)
 {
     probe_fails(cluster, key, job, door[0], code, why);
     expect_refusal(cluster, why);
@@ -478,9 +479,9 @@ static void found_job(struct cluster *cluster, const char *worker, uint64_t seed
 }
 
 /* Steps per second, undisturbed; and what is open then. */
-static double measure_calm(struct cluster *cluster)
+static double measure_idle(struct cluster *cluster)
 {
-    expect_calm(cluster, "at the start");
+    expect_undisturbed(cluster, "at the start");
     uint64_t step = cluster_step(cluster), begun_ns = cluster_now_ns();
 
     cluster_spend(cluster, SPOTNIK_S);
@@ -499,8 +500,8 @@ static void besiege(struct cluster *cluster)
     snprintf(other_key, sizeof other_key, "%s/other-key", cluster->dir);
     if (spotnik_key_create(other_key))
         cluster_fail(cluster, "cannot make a key");
-    stranger(cluster, other_key, "e2e", SPOTNIK_ERR_KEY, "has another job key");
-    stranger(cluster, cluster->key, "another-job", SPOTNIK_ERR_JOB, "belongs to another job");
+    expect_refused(cluster, other_key, "e2e", SPOTNIK_ERR_KEY, "has another job key");
+    expect_refused(cluster, cluster->key, "another-job", SPOTNIK_ERR_JOB, "belongs to another job");
     other_version(cluster);
     expect_closed(cluster, "after a wrong key, job and version");
     replay(cluster);
@@ -508,7 +509,7 @@ static void besiege(struct cluster *cluster)
     talkers(cluster);
     expect_closed(cluster, "after nonsense from holders of the key");
     be_silent();
-    expect_calm(cluster, "with connections that say nothing");
+    expect_undisturbed(cluster, "with connections that say nothing");
 }
 
 int main(int argc, char **argv)
@@ -518,7 +519,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     found_job(&cluster, argv[1], cluster_argument(argc, argv, "seed", 1));
-    double calm = measure_calm(&cluster);
+    double idle = measure_idle(&cluster);
     uint64_t step = cluster_step(&cluster), begun_ns = cluster_now_ns();
 
     withstand_flood(&cluster);
@@ -527,19 +528,20 @@ int main(int argc, char **argv)
     double besieged =
         (double)(cluster_step(&cluster) - step) * 1e9 / (double)(cluster_now_ns() - begun_ns);
 
-    if (cluster.recoveries || besieged < calm / 10)
+    if (cluster.recoveries || besieged < idle / 10)
         cluster_fail(&cluster,
-                     "%.0f steps/s and %" PRIu64 " recoveries among strangers; undisturbed %.0f",
-                     besieged, cluster.recoveries, calm);
+                     "%.0f steps/s and %" PRIu64
+                     " recoveries among unauthenticated peers; undisturbed %.0f",
+                     besieged, cluster.recoveries, idle);
     cluster_start(&cluster, MEMBERS);
-    cluster_until(&cluster, joiner_is_in, "a rightful joiner to be in although the door is crowded",
-                  PATIENCE_MS);
+    cluster_until(&cluster, joiner_is_in,
+                  "a joiner with the key to enter beside many unauthenticated peers", PATIENCE_MS);
     speak_up();
     printf("%d scans, 60 times garbage, %d holders of the key talking nonsense, %d silent ones: no "
            "view "
            "change, %.0f steps/s "
            "(undisturbed %.0f), no file left open, a rightful joiner got in\n",
-           SCANS, TALKERS * SPOTNIK_PURPOSE_PEERS, SILENT, besieged, calm);
+           SCANS, TALKERS * SPOTNIK_PURPOSE_PEERS, SILENT, besieged, idle);
     for (uint32_t i = 0; i <= MEMBERS; i++)
         cluster_kill(&cluster, i, SIGTERM);
     cluster_until(&cluster, cluster_is_over, "everybody to leave", PATIENCE_MS);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths between hosts that break, wholly or for large packets. Part of neighbours.py. Claims:
+"""Paths between hosts that break, wholly or for large packets. Part of network_faults.py. Claims:
 
   slow        a member whose caller takes seconds for a step, with large buckets: nobody accuses it
   refused     of four hosts, firewalls refuse what goes between one pair: the others go on, and all are
@@ -37,7 +37,7 @@ def through(world: World, members: list[Worker], what: str, cut: Callable[[], li
 
 
 def status(world: World, host: int, *options: str) -> str:
-    words = [SPOTNIK, "status", "--peers", world.spec, "--key-file", str(world.root / "key"), "--job", "neighbours"]
+    words = [SPOTNIK, "status", "--peers", world.spec, "--key-file", str(world.root / "key"), "--job", "network-faults"]
     return subprocess.run(
         world.hosts.on(host, *words, *options), check=True, capture_output=True, text=True, timeout=60
     ).stdout

@@ -30,7 +30,7 @@ DASHBOARD = os.path.join(ROOT, "packaging/grafana/spotnik.json")
 def check_rules() -> None:
     done = subprocess.run(["promtool", "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "7 rules found" in done.stdout, done.stdout + done.stderr
-    with open(os.path.join(ROOT, "tests/seeing/alerts_test.yml"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "tests/observability/alerts_test.yml"), encoding="utf-8") as file:
         played = file.read().replace("RULES", RULES)
     with tempfile.TemporaryDirectory(prefix="spotnik-alerts-") as folder:
         path = os.path.join(folder, "test.yml")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers: connect to each door in turn, RATE times a second, and go at once. Says "ready" after the first one; at SIGTERM how many
-came and in how many seconds.
+"""Load by unauthenticated peers: connect to each listening socket in turn, RATE times a second, and close at once.
 
-    crowd.py RATE ADDRESS:PORT..."""
+Prints "ready" after the first connection; at SIGTERM it prints how many connections it made, and in how many seconds.
+
+    load.py RATE ADDRESS:PORT..."""
 
 import contextlib
 import itertools
@@ -25,9 +26,9 @@ begun, came = time.monotonic(), 0
 for address, port in itertools.cycle(doors):
     due = begun + came / rate
     time.sleep(max(0.0, due - time.monotonic()))
-    with contextlib.suppress(OSError), socket.socket() as stranger:
-        stranger.settimeout(0.2)
-        stranger.connect((address, int(port)))
+    with contextlib.suppress(OSError), socket.socket() as caller:
+        caller.settimeout(0.2)
+        caller.connect((address, int(port)))
     came += 1
     if came == 1:
         print("ready", flush=True)

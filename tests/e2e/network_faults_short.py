@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that are short of processors, files, ports or rights. Part of neighbours.py. Claims:
+"""Machines that are short of processors, files, ports or rights. Part of network_faults.py. Claims:
 
   suspended     all members are stopped for longer than T, as a batch system suspends a job, and continued one after
                 the other: they are one view again, and nobody has ended
@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World
-from neighbours_hostile import one_job
-from neighbours_mistaken import PRETEND
+from network_faults_hostile import one_job
+from network_faults_mistaken import PRETEND
 
 STALE_S = STALE_MS / 1000
 TURN_S, RUNS_S, STARVED_S = 0.25, 0.05, 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What firewalls, operators and disks do to a job that runs. Part of neighbours.py. Claims:
+"""What firewalls, operators and disks do to a job that runs. Part of network_faults.py. Claims:
 
   answered    a firewall answers what two members say, by a reset or by ICMP: one goes on, and when it
               is over both are one job

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All machines are lost, or all but one; members leave. Part of neighbours.py. Claims:
+"""All machines are lost, or all but one; members leave. Part of network_faults.py. Claims:
 
   torn        all machines are lost, and the newest checkpoint is torn: new machines go on from the
               one before

@@ -6,7 +6,7 @@
  * members, no step is skipped or doubled, every sample is used once, nothing hangs; and members
  * died in every phase.
  *
- *     e2e-churn WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60]
+ *     e2e-kills WORKER [places=8] [kills=60] [seed=1] [count=20000] [us=2000] [seconds=60]
  *     [slots=1] [hosts=0] [addresses=0]
  *
  * addresses: 1: each place has a loopback address of its own, so that its members take the others
@@ -249,7 +249,7 @@ static void massacre(struct cluster *cluster)
 
 /* Replacements start at once, or only after the survivors have gone on without the lost: both
  * happen in life. */
-static void churn(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
+static void kill_and_replace(struct cluster *cluster, uint64_t kills, uint64_t limit_ns)
 {
     uint64_t struck_at = 0;
 
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
     uint64_t begun_ns = cluster_now_ns();
 
     cluster_until(&cluster, is_whole, "everybody in one view at the start", PATIENCE_MS);
-    churn(&cluster, kills, begun_ns + seconds * SPOTNIK_S);
+    kill_and_replace(&cluster, kills, begun_ns + seconds * SPOTNIK_S);
     disarm_all(&cluster);
     cluster_until(&cluster, is_whole, "everybody in one view at the end", PATIENCE_MS);
     cluster_until(&cluster, leftovers_are_dropped, "members to drop what they had of the dead",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths, folders and proofs that are neither whole nor gone. Part of neighbours.py. Claims:
+"""Paths, folders and proofs that are neither whole nor gone. Part of network_faults.py. Claims:
 
   nosyn       new connections between one pair of four do not come about, those that are there work, and a
               fifth dies: nobody else is excluded
@@ -24,8 +24,8 @@ import sys
 import time
 
 from jobs_on_hosts import PORT, STALE_MS, World, ip
-from neighbours_hostile import one_job
-from neighbours_paths import Rule, through
+from network_faults_hostile import one_job
+from network_faults_paths import Rule, through
 
 STALE_S = STALE_MS / 1000
 FLAP_S, FLAPS, TRIES = 0.6, 12, 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two jobs of one name, and members that are cut off. Part of neighbours.py. Claims:
+"""Two jobs of one name, and members that are cut off. Part of network_faults.py. Claims:
 
   two_jobs    a member of one job and a newcomer reach another job of the same name: the member tells of it, both
               jobs go on, and `spotnik run --respawn` of the newcomer ends with 76 and names both
@@ -20,8 +20,8 @@ import signal
 from pathlib import Path
 
 from jobs_on_hosts import PORT, SPOTNIK, Worker, World, ip
-from neighbours_losses import complete
-from neighbours_paths import status
+from network_faults_losses import complete
+from network_faults_paths import status
 
 
 def at(world: World, *hosts: int) -> str:

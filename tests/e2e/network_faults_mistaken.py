@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, clocks, addresses and folders that are not what they seem. Part of neighbours.py. Claims:
+"""Hosts, clocks, addresses and folders that are not what they seem. Part of network_faults.py. Claims:
 
   clones        two hosts were resumed from one snapshot of memory, so they have one boot id: a newcomer on the
                 one founds nothing beside a member on the other, both train, and a broken path is a broken path
@@ -26,8 +26,8 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, WORKER, Worker, World, ip
-from neighbours_hostile import one_job
-from neighbours_paths import status
+from network_faults_hostile import one_job
+from network_faults_paths import status
 
 STALE_S = STALE_MS / 1000
 PRETEND = str(Path(WORKER).with_name("pretend.so"))

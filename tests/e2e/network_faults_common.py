@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs, folders and resolvers commonly do. Part of neighbours.py. Claims:
+"""What programs, folders and resolvers commonly do. Part of network_faults.py. Claims:
 
   names       a list of names, where each host calls itself 127.0.1.1, and all have an IPv6 address, too, where
               nobody listens: they found one job
@@ -16,8 +16,8 @@ import subprocess
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip
-from neighbours_hostile import one_job
-from neighbours_losses import complete
+from network_faults_hostile import one_job
+from network_faults_losses import complete
 
 STALE_S = STALE_MS / 1000
 

@@ -5,7 +5,7 @@
  * than silence is allowed (it says so: armed.h), an exclusion is right, and the test says so and is
  * skipped.
  *
- *     e2e-calm WORKER [places=32] [seconds=15]        (a long run: seconds=600) */
+ *     e2e-idle WORKER [places=32] [seconds=15]        (a long run: seconds=600) */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

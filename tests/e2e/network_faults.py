@@ -3,7 +3,7 @@
 """Cases beside those of the other tests of the edges, on hosts that are network namespaces.
 In all of them no step has two results. The files beside this one say what each claims.
 
-    neighbours.py SPOTNIK WORKER [only]"""
+    network_faults.py SPOTNIK WORKER [only]"""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import time
 from pathlib import Path
 
 from jobs_on_hosts import CannotRunError, Hosts, World, ip
-from neighbours_common import COMMON
-from neighbours_cut_off import CUT_OFF
-from neighbours_founding import FOUNDING
-from neighbours_hostile import HOSTILE
-from neighbours_losses import LOSSES
-from neighbours_mistaken import MISTAKEN
-from neighbours_odd import ODD
-from neighbours_paths import PATHS
-from neighbours_proxies import PROXIED
-from neighbours_short import SHORT
+from network_faults_common import COMMON
+from network_faults_cut_off import CUT_OFF
+from network_faults_founding import FOUNDING
+from network_faults_hostile import HOSTILE
+from network_faults_losses import LOSSES
+from network_faults_mistaken import MISTAKEN
+from network_faults_odd import ODD
+from network_faults_paths import PATHS
+from network_faults_proxies import PROXIED
+from network_faults_short import SHORT
 
 HOSTS = 5
 SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON, *CUT_OFF)

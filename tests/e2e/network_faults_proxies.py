@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Members that speak through proxies. Part of neighbours.py. Claims:
+"""Members that speak through proxies. Part of network_faults.py. Claims:
 
   half        a proxy says FIN in everybody's name and goes on reading: one job, one view again
-  crowd       a newcomer whose handshakes take 200 ms there and back comes in beside 2000 strangers a second"""
+  load        a newcomer whose handshakes take 200 ms there and back enters beside 2000 unauthenticated peers a second"""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def half(world: World) -> None:
         world.hosts.count = count
 
 
-def crowd(world: World) -> None:
-    """Everything that the members say takes 100 ms each way; strangers come from a host of their own, without delay."""
+def load(world: World) -> None:
+    """Everything that the members say takes 100 ms each way; unauthenticated peers come from a host of their own, without delay."""
     count, world.hosts.count = world.hosts.count, 3
     world.hosts.use_proxies(delay_ms=100)
     doors = [f"{world.hosts.address(host)}:{PORT}" for host in range(3)]
-    strangers = None
+    flood = None
     try:
         members = [world.start(0), world.start(1)]
         world.go_on(members)
-        words = world.hosts.on(4, sys.executable, str(Path(__file__).with_name("crowd.py")), "2000", *doors)
-        strangers = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        assert strangers.stdout is not None
-        strangers.stdout.readline()
+        words = world.hosts.on(4, sys.executable, str(Path(__file__).with_name("load.py")), "2000", *doors)
+        flood = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert flood.stdout is not None
+        flood.stdout.readline()
         newcomer = world.start(2)
         took = world.go_on([*members, newcomer])
-        strangers.terminate()
-        came, seconds = map(float, strangers.communicate()[0].split())
-        print(f"    in after {took:.2f} s, beside {came / seconds:.0f} strangers a second")
+        flood.terminate()
+        came, seconds = map(float, flood.communicate()[0].split())
+        print(f"    in after {took:.2f} s, beside {came / seconds:.0f} unauthenticated peers a second")
         if world.exclusions():
             world.fail("somebody was excluded")
     finally:
-        if strangers:
-            strangers.kill()
+        if flood:
+            flood.kill()
         world.end()
         for host in range(3):
             world.hosts.end_proxy(host)
@@ -66,4 +66,4 @@ def crowd(world: World) -> None:
         world.hosts.count = count
 
 
-PROXIED = (half, crowd)
+PROXIED = (half, load)
