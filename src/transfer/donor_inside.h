@@ -39,8 +39,7 @@ struct spotnik_session {
     /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not
      * yet); */
     uint64_t window_ns, window_step, window_behind;
-    uint64_t rest_until_ns; /* no wait for it before; */
-    uint32_t waits;         /* and how many there were in vain */
+    uint64_t rest_until_ns; /* no wait for it before */
     /* the session's thread only */
     bool asked, told_taken, streaming, told_dry;
     uint64_t stream_next;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A joiner that replays no faster than the members step stays as far behind as its copy of the
  * state took, for ever. Decides when the member that streams to it waits at a boundary, which holds
- * up all of them, until it is near: once, for about as long as replaying takes; then rarely. What
- * becomes of one that is near is the core's (src/membership/joiners.c), which does the same for the
- * last steps (docs/design/0003-state-transfer.md, catching up). */
+ * up all of them, until it is near: once, while it comes nearer; then rarely. What becomes of one
+ * that is near is the core's (src/membership/joiners.c), which does the same for the last steps
+ * (docs/design/0003-state-transfer.md, catching up). */
 
 #include "base/clock.h"
 #include "base/time.h"
@@ -13,11 +13,9 @@
 #define NEAR_STEPS 2
 /* over which it is seen whether it comes nearer; not less than SPOTNIK_DONOR_WINDOW_NS */
 #define WINDOW_STEPS 64
-#define GAIN_SHIFT 3     /* left to itself while it makes an eighth more steps than we */
-#define PATIENCE_SHIFT 1 /* times our own time for the steps it is behind, */
-#define WAITS_MAX 3      /* maximum number of doublings after waits in vain */
-#define WAIT_MAX_NS (5 * SPOTNIK_S)
-#define REST 8 /* times as long as a wait that was in vain */
+#define GAIN_SHIFT 3 /* left to itself while it makes an eighth more steps than we */
+#define WINDOWS 32   /* that a wait lasts at most, since it makes up this part in each */
+#define REST 8       /* times as long as a wait that was in vain */
 
 static uint64_t behind(const struct spotnik_donor *donor, const struct spotnik_session *session)
 {
@@ -56,19 +54,32 @@ static bool is_there(const struct spotnik_donor *donor, const struct spotnik_ses
     return false;
 }
 
+/* True: it is near, or it has ended and must not be touched. False: a window has passed. */
+static bool is_over_in_time(struct spotnik_donor *donor, const struct spotnik_session *session)
+{
+    uint64_t until_ns = spotnik_time_add(spotnik_clock_ns(), SPOTNIK_DONOR_WINDOW_NS);
+    bool there, far = true, late = false;
+
+    while ((there = is_there(donor, session)) && (far = behind(donor, session) > NEAR_STEPS)
+           && !late)
+        late = !spotnik_cond_wait(&donor->nearer, &donor->lock, until_ns);
+    return !there || !far;
+}
+
+/* Our own time for a step says nothing of how fast it replays one: a job of one that does nothing
+ * else steps in microseconds, and a joiner on a busy host would never be in. Its own progress
+ * decides. */
 static void await(struct spotnik_donor *donor, struct spotnik_session *session, uint64_t begun_ns)
 {
-    uint64_t patience_ns = (behind(donor, session) * donor->step_ns)
-                           << (PATIENCE_SHIFT + session->waits);
-    uint64_t until_ns = begun_ns + spotnik_time_min(patience_ns, WAIT_MAX_NS);
-    bool there, late = false;
+    uint64_t least = behind(donor, session) / WINDOWS + 1, before;
 
-    while ((there = is_there(donor, session)) && behind(donor, session) > NEAR_STEPS && !late)
-        late = !spotnik_cond_wait(&donor->nearer, &donor->lock, until_ns);
-    if (!there || !late)
-        return;
-    session->waits += session->waits < WAITS_MAX;
-    session->rest_until_ns = until_ns + REST * (until_ns - begun_ns);
+    do {
+        before = behind(donor, session);
+        if (is_over_in_time(donor, session))
+            return;
+    } while (before - behind(donor, session) >= least);
+    uint64_t ended_ns = spotnik_clock_ns();
+    session->rest_until_ns = spotnik_time_add(ended_ns, REST * (ended_ns - begun_ns));
 }
 
 void spotnik_donor_await(struct spotnik_donor *donor)
