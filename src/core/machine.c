@@ -42,7 +42,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     struct spotnik_core scratch, *real = carve(carver, sizeof(*real)),
                                  *core = real ? real : &scratch;
 
-    core->queue_max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
+    core->queue.max = 8 * members + 4 * SPOTNIK_BUCKETS_MAX + 256;
     core->chosen.entry_max = entries;
     core->view.entry = core->view_entry = carve(carver, entries * sizeof(*core->view_entry));
     core->chosen.entry = carve(carver, entries * sizeof(*core->chosen.entry));
@@ -50,7 +50,7 @@ static struct spotnik_core *lay_out(struct carver *carver, const struct spotnik_
     core->allreduce = allreduce_lay_out(carver, members, entries);
     carver->saved = carver->used;
     /* last: between events it is empty, and is not saved */
-    core->queue = carve(carver, core->queue_max * sizeof(*core->queue));
+    core->queue.slot = carve(carver, core->queue.max * sizeof(*core->queue.slot));
     return real;
 }
 
@@ -70,9 +70,9 @@ size_t spotnik_core_saved_size(const struct spotnik_limits *limits)
 
 bool spotnik_core_save(const struct spotnik_core *core, void *bytes)
 {
-    if (core->queue_count == 0)
+    if (core->queue.count == 0)
         memcpy(bytes, core, spotnik_core_saved_size(&core->limits));
-    return core->queue_count == 0;
+    return core->queue.count == 0;
 }
 
 struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits *limits,
@@ -87,7 +87,7 @@ struct spotnik_core *spotnik_core_load(void *memory, const struct spotnik_limits
     if (core->chosen.entry_count == core->view.size)
         core->view.entry = core->chosen.entry;
     core->outgoing = (struct spotnik_message){ .epoch = 0 };
-    core->queue_head = core->queue_count = 0;
+    core->queue.head = core->queue.count = 0;
     return core;
 }
 
@@ -148,12 +148,12 @@ void spotnik_core_bar(struct spotnik_core *core, bool barred)
 
 bool spotnik_core_poll(struct spotnik_core *core, struct spotnik_action *ret)
 {
-    while (core->queue_count) {
-        const struct queued_action *slot = &core->queue[core->queue_head];
-        core->queue_head = (core->queue_head + 1) % core->queue_max;
-        core->queue_count--;
-        if (core->queue_count == 0)
-            core->queue_head = 0; /* most of its pages are never touched */
+    while (core->queue.count) {
+        const struct queued_action *slot = &core->queue.slot[core->queue.head];
+        core->queue.head = (core->queue.head + 1) % core->queue.max;
+        core->queue.count--;
+        if (core->queue.count == 0)
+            core->queue.head = 0; /* most of its pages are never touched */
         *ret = slot->action;
         if (ret->kind != SPOTNIK_ACTION_SEND || membership_speak(core, slot, ret))
             return true;
@@ -167,11 +167,11 @@ static const struct phases *const tables[] = { [PHASES_OF_ROLE] = &phases_of_rol
 
 bool spotnik_core_move(struct spotnik_core *core, struct spotnik_move *ret)
 {
-    if (core->moves - core->moves_told > MOVES_KEPT)
-        core->moves_told = core->moves - MOVES_KEPT;
-    if (core->moves_told == core->moves)
+    if (core->moves.count - core->moves.told > MOVES_KEPT)
+        core->moves.told = core->moves.count - MOVES_KEPT;
+    if (core->moves.told == core->moves.count)
         return false;
-    struct phase_move move = core->move[core->moves_told++ % MOVES_KEPT];
+    struct phase_move move = core->moves.kept[core->moves.told++ % MOVES_KEPT];
     const struct phases *phases = tables[move.table];
     *ret = (struct spotnik_move){ .of = phases->of,
                                   .from = phases->name[move.from],

@@ -26,7 +26,7 @@ void role_set(struct spotnik_core *core, enum spotnik_role role)
 
 static void note(struct spotnik_core *core, const struct phases *phases, unsigned from, unsigned to)
 {
-    core->move[core->moves++ % MOVES_KEPT] =
+    core->moves.kept[core->moves.count++ % MOVES_KEPT] =
         (struct phase_move){ .table = phases->table, .from = (uint8_t)from, .to = (uint8_t)to };
 }
 

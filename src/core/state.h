@@ -27,10 +27,19 @@ struct step_news {
     bool failed;    /* the step must be reduced again, in another view */
 };
 
-/* Of phases, for traces: see phases.h. */
+/* Actions that wait to be polled: a ring buffer. */
+struct action_queue {
+    struct queued_action *slot;
+    uint32_t head, count, max;
+};
+
+/* The last moves from phase to phase, for traces (phases.h): a ring buffer. */
 #define MOVES_KEPT 8
-struct phase_move {
-    uint8_t table, from, to;
+struct phase_moves {
+    struct phase_move {
+        uint8_t table, from, to;
+    } kept[MOVES_KEPT];
+    uint32_t count, told;
 };
 
 struct spotnik_core {
@@ -58,11 +67,9 @@ struct spotnik_core {
     struct spotnik_transaction step;
     struct step_news news;
 
-    struct queued_action *queue; /* ring buffer */
-    uint32_t queue_head, queue_count, queue_max;
-    struct spotnik_message outgoing;
-    struct phase_move move[MOVES_KEPT]; /* ring buffer: the last ones */
-    uint32_t moves, moves_told;
+    struct action_queue queue;
+    struct spotnik_message outgoing; /* the body of the message that was polled last */
+    struct phase_moves moves;
     struct spotnik_core_status status; /* counters and instants; the rest is filled on demand */
 
     struct membership *membership;
@@ -85,6 +92,7 @@ void become(struct spotnik_core *core, enum spotnik_role role);
 void fail(struct spotnik_core *core, int error);
 
 /* queue.c */
+struct queued_action *queue_last(const struct spotnik_core *core);
 struct spotnik_action *queue_action(struct spotnik_core *core, enum spotnik_action_kind kind);
 struct spotnik_work *queue_work(struct spotnik_core *core, enum spotnik_action_kind kind,
                                 uint32_t bucket, uint64_t step);

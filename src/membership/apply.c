@@ -36,13 +36,13 @@ static enum ballot_next ballot_step(struct spotnik_core *core, enum ballot_next 
     case BALLOT_FORWARD:
         return prepare_forward(core);
     case BALLOT_ASK:
-        return tree_prepare_go(core);
+        return tree_ask(core);
     case BALLOT_DECIDE:
         return prepare_returned(core);
     case BALLOT_ACCEPT:
         return proposal_accept(core);
     case BALLOT_CHOSEN:
-        return view_install(core, &core->membership->accepted);
+        return view_install(core, &core->membership->agreement.accepted);
     case BALLOT_INSTALLED:
         return after_view(core);
     case BALLOT_WAITS:
@@ -85,19 +85,31 @@ void apply_enter(struct spotnik_core *core, const struct enter_effects *effects,
     send_message(core, sponsor, effects->say);
 }
 
+/* Evidence of our own, before we have answered by a tree: it goes up with our answer. Against the
+ * initiator it is worth a ballot instead, as it is after our answer. */
+static bool goes_up(const struct agreement *agreement, struct spotnik_id failed)
+{
+    return agreement->tree.on && !agreement->tree.answered
+           && !spotnik_id_equal(failed, agreement->promised.initiator);
+}
+
 /* The next hop proved unreachable before it got anything: PREPARE goes round it. ACCEPT must
  * reach every voter; the new evidence starts a new ballot instead. */
 static void reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
-    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    struct agreement *agreement = &core->membership->agreement;
+
     restart_reroute(core, failed);
-    apply_ballot(core, tree_prepare_reroute(core, failed));
-    if (spotnik_id_equal(core->membership->hop[PASS_PREPARE], failed)) {
+    if (goes_up(agreement, failed)) {
+        apply_sign(core);
+        apply_ballot(core, BALLOT_ASK);
+    }
+    if (spotnik_id_equal(agreement->hop[PASS_PREPARE], failed)) {
         pass_cancel(core, PASS_PREPARE);
-        prepare_sign(core);
+        apply_sign(core);
         apply_ballot(core, BALLOT_FORWARD);
     }
-    if (spotnik_id_equal(core->membership->hop[PASS_ACCEPT], failed))
+    if (spotnik_id_equal(agreement->hop[PASS_ACCEPT], failed))
         pass_cancel(core, PASS_ACCEPT);
 }
 
@@ -119,8 +131,9 @@ void apply_evidence(struct spotnik_core *core, const struct evidence_effects *ef
 /* A member is not silent any more. */
 void apply_forgiven(struct spotnik_core *core)
 {
+    const struct agreement *agreement = &core->membership->agreement;
     /* frozen for its sake, and no ballot has come yet */
-    bool start = core->membership->parked || (core->frozen && !core->membership->promised.round);
+    bool start = agreement->parked || (core->frozen && !agreement->promised.round);
     apply_ballot(core, start ? BALLOT_START : evidence_schedule(core));
     apply_ballot(core, BALLOT_ASK); /* it is not out any more, and is asked after all */
 }

@@ -5,7 +5,7 @@
 
 bool witness_has_named_us(const struct spotnik_core *core)
 {
-    const struct tie_break *tie = &core->membership->tie_break;
+    const struct tie_break *tie = &core->membership->agreement.tie_break;
 
     if (SPOTNIK_IS_PLANTED(core, WITNESS_KEPT))
         return tie->named_epoch != 0;
@@ -18,7 +18,7 @@ bool witness_has_named_us(const struct spotnik_core *core)
 void witness_ask_again(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    if (tie_break_is_open(&core->membership->tie_break, core->view.epoch))
+    if (tie_break_is_open(&core->membership->agreement.tie_break, core->view.epoch))
         queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
 }
 
@@ -26,7 +26,7 @@ bool witness_is_awaited(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     SPOTNIK_ASSERT(core->frozen);
-    bool first = tie_break_ask(&core->membership->tie_break, core->view.epoch);
+    bool first = tie_break_ask(&core->membership->agreement.tie_break, core->view.epoch);
     queue_action(core, SPOTNIK_ACTION_WITNESS)->epoch = core->view.epoch;
     if (!first)
         return false;

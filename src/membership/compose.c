@@ -10,7 +10,7 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
     SPOTNIK_ASSERT(kind < SPOTNIK_MESSAGE_KIND_COUNT);
     SPOTNIK_ASSERT(peer->linked);
     queue_action(core, SPOTNIK_ACTION_SEND)->send.to = peer->member;
-    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].message = kind;
+    queue_last(core)->message = kind;
     core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
 }
 
@@ -21,7 +21,7 @@ void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_mess
     SPOTNIK_ASSERT(kind == SPOTNIK_MESSAGE_PAUSE_CHECK || kind == SPOTNIK_MESSAGE_PAUSE_ACK);
     send_message(core, peer, kind);
     core->status.messages_sent--;
-    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].serial = serial;
+    queue_last(core)->serial = serial;
 }
 
 /* To a member that we are linked to. */
@@ -35,10 +35,9 @@ void pause_check_send(struct spotnik_core *core, struct peer *peer)
 /* Of the ballot that we have promised, and void if we promise another before it is sent. */
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
-    SPOTNIK_ASSERT(core->membership->tree.on);
+    SPOTNIK_ASSERT(core->membership->agreement.tree.on);
     send_message(core, peer, kind);
-    core->queue[(core->queue_head + core->queue_count - 1) % core->queue_max].ballot =
-        core->membership->promised;
+    queue_last(core)->ballot = core->membership->agreement.promised;
 }
 
 /* RESTART goes to a peer that is behind before anything of our epoch does: links are FIFO, so a
@@ -71,9 +70,9 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
                                                .epoch = core->view.epoch,
                                                .committed = core->step.committed };
     if (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_PROMISE)
-        core->outgoing.prepare = &core->membership->prepare;
+        core->outgoing.prepare = &core->membership->agreement.prepare;
     else if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        core->outgoing.proposal = &core->membership->accepted;
+        core->outgoing.proposal = &core->membership->agreement.accepted;
     else if (kind == SPOTNIK_MESSAGE_RESTART)
         core->outgoing.proposal = &core->chosen;
     else if (kind == SPOTNIK_MESSAGE_ENTER)
@@ -84,9 +83,9 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
     if (kind == SPOTNIK_MESSAGE_ENTER)
         core->outgoing.unmet = core->membership->entering.unmet;
     if (kind == SPOTNIK_MESSAGE_ASK || kind == SPOTNIK_MESSAGE_ACCEPTED)
-        core->outgoing.ballot = core->membership->promised;
+        core->outgoing.ballot = core->membership->agreement.promised;
     if (kind == SPOTNIK_MESSAGE_ASK)
-        core->outgoing.ended = core->membership->tree.ended;
+        core->outgoing.ended = core->membership->agreement.tree.ended;
     return &core->outgoing;
 }
 
@@ -96,8 +95,9 @@ static bool is_void(const struct spotnik_core *core, const struct queued_action 
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
     bool pass = slot->message == SPOTNIK_MESSAGE_PREPARE || slot->message == SPOTNIK_MESSAGE_ACCEPT;
-    bool outbid = slot->ballot.round != 0
-                  && spotnik_ballot_compare(slot->ballot, core->membership->promised) != 0;
+    bool outbid =
+        slot->ballot.round != 0
+        && spotnik_ballot_compare(slot->ballot, core->membership->agreement.promised) != 0;
     return outbid || (pass && slot->epoch != core->view.epoch);
 }
 
@@ -113,7 +113,7 @@ static bool may_be_brief(struct spotnik_core *core, enum spotnik_message_kind ki
     if (kind == SPOTNIK_MESSAGE_PREPARE || kind == SPOTNIK_MESSAGE_PROMISE)
         return core->view.size > core->limits.brief_members;
     if (kind == SPOTNIK_MESSAGE_ACCEPT)
-        return core->membership->accepted.brief.run_count > 0;
+        return core->membership->agreement.accepted.brief.run_count > 0;
     if (kind != SPOTNIK_MESSAGE_RESTART || core->chosen.brief.run_count == 0 || peer->wants_all)
         return false;
     uint32_t at = spotnik_proposal_find_near(&core->chosen, id, peer->rank);

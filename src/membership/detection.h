@@ -80,12 +80,12 @@ struct evidence_effects evidence_table_add(struct evidence_table *table,
 bool evidence_table_schedule(struct evidence_table *table, const struct evidence_input *in);
 bool evidence_table_hear(struct evidence_table *table, const struct evidence_input *in,
                          uint32_t rank);
+void evidence_table_cover(struct evidence_table *table, uint32_t size);
 void evidence_table_suspect(struct evidence_table *table, uint32_t rank);
 void evidence_table_learn(struct evidence_table *table, const struct evidence_input *in,
                           const struct spotnik_prepare *prepare);
 void evidence_table_learn_silences(struct evidence_table *table, const struct evidence_input *in,
                                    const struct spotnik_prepare *prepare);
-bool evidence_table_is_quiet(const struct evidence_table *table, uint32_t rank, uint64_t now_ns);
 void evidence_table_carry(struct evidence_table *table, const struct spotnik_view *view,
                           const struct spotnik_proposal *proposal, struct spotnik_report *scratch);
 void evidence_table_view(struct evidence_table *table, uint32_t members_max);

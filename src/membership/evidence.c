@@ -12,12 +12,6 @@ enum ballot_next evidence_schedule(struct spotnik_core *core)
     return due ? BALLOT_START : BALLOT_WAITS;
 }
 
-bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank)
-{
-    SPOTNIK_ASSERT(rank < core->view.size);
-    return evidence_table_is_quiet(&core->membership->evidence_table, rank, core->now_ns);
-}
-
 /* PREPARE by a tree tells these, and no silences. */
 void evidence_learn_facts(struct spotnik_core *core, const struct spotnik_prepare *prepare)
 {

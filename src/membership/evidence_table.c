@@ -93,13 +93,7 @@ bool evidence_table_schedule(struct evidence_table *table, const struct evidence
 }
 
 /* Another's word that it does not answer. It may again, and no member tells us; so the word fades
- * before the next retry asks it anew. */
-bool evidence_table_is_quiet(const struct evidence_table *table, uint32_t rank, uint64_t now_ns)
-{
-    return now_ns < table->quiet_until_ns[rank];
-}
-
-/* The word of one ballot fades, and a later ballot of the same initiator may take it back. */
+ * before the next retry asks it anew. A later ballot of the same initiator may take it back. */
 static void learn_silence(struct evidence_table *table, const struct evidence_input *in,
                           uint32_t rank, const struct spotnik_report *told,
                           struct spotnik_id initiator)
@@ -123,6 +117,13 @@ void evidence_table_learn_silences(struct evidence_table *table, const struct ev
     for (uint32_t rank = 0; rank < in->view->size; rank++)
         if (rank != in->rank)
             learn_silence(table, in, rank, &prepare->report[rank], prepare->ballot.initiator);
+}
+
+/* A PREPARE that we pass on holds all our evidence: the next one need not come from us. */
+void evidence_table_cover(struct evidence_table *table, uint32_t size)
+{
+    for (uint32_t rank = 0; rank < size; rank++)
+        table->covered[rank] = true;
 }
 
 /* Others say that it is dead: passes go round it. */

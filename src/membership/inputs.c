@@ -13,7 +13,7 @@ struct evidence_input evidence_input(const struct spotnik_core *core)
                                     .warm_count = core->limits.warm_count,
                                     .stagger_ns = core->limits.stagger_ns,
                                     .retry_ns = core->limits.retry_ns,
-                                    .by_tree = tree_prepare_is_used(core) };
+                                    .by_tree = core->view.size > core->limits.tree_members };
 }
 
 struct joiners_input joiners_input(const struct spotnik_core *core)
@@ -41,4 +41,44 @@ struct pause_input pause_input(const struct spotnik_core *core)
                                  .retry_ns = core->limits.retry_ns,
                                  .stagger_ns = core->limits.stagger_ns,
                                  .frozen = core->frozen };
+}
+
+struct agreement_input agreement_input(const struct spotnik_core *core)
+{
+    const struct evidence_table *table = &core->membership->evidence_table;
+
+    SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
+    return (struct agreement_input){ .now_ns = core->now_ns,
+                                     .view = &core->view,
+                                     .rank = core->rank,
+                                     .known = table->known,
+                                     .suspected = table->suspected_by_peer,
+                                     .quiet_until_ns = table->quiet_until_ns,
+                                     .retry_ns = core->limits.retry_ns,
+                                     .stagger_ns = core->limits.stagger_ns,
+                                     .warm_count = core->limits.warm_count,
+                                     .tree_members = core->limits.tree_members,
+                                     .brief_members = core->limits.brief_members };
+}
+
+struct prepare_words prepare_words(const struct spotnik_core *core)
+{
+    const struct membership *membership = core->membership;
+    struct step_report step = step_report(core);
+    uint64_t committed = core->step.committed, copied = membership->copied_step;
+
+    return (struct prepare_words){
+        .report = { .promised = 1,
+                    .leaving = membership->leaving.wanted,
+                    .begun = core->step.begun,
+                    .bare = copied && committed == copied,
+                    .committed = committed,
+                    .share = step.share,
+                    .share_count = step.shares,
+                    .apart = step.apart,
+                    .cut = path_sign(core) },
+        .ledger = &core->ledger,
+        .ledger_step = core->ledger_known ? committed : SPOTNIK_NO_LEDGER,
+        .hides_accepted = SPOTNIK_IS_PLANTED(core, IGNORE_ACCEPTED),
+    };
 }

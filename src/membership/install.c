@@ -9,12 +9,12 @@
 /* Why a member is lost, as far as we know ourselves or the last PREPARE has said. */
 static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
 {
-    bool told = core->membership->prepare.ballot.round != 0
-                && core->membership->prepare.report_count == core->view.size;
+    bool told = core->membership->agreement.prepare.ballot.round != 0
+                && core->membership->agreement.prepare.report_count == core->view.size;
 
     SPOTNIK_ASSERT(rank < core->view.size);
     return spotnik_evidence_merge(core->membership->evidence_table.known[rank].evidence,
-                                  told ? core->membership->prepare.report[rank].evidence
+                                  told ? core->membership->agreement.prepare.report[rank].evidence
                                        : SPOTNIK_EVIDENCE_NONE);
 }
 
@@ -87,20 +87,12 @@ static void carry_ends(struct spotnik_core *core, const struct spotnik_proposal 
 static void forget_decision(struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->chosen.epoch == core->view.epoch);
-    core->frozen = core->membership->parked = false;
+    core->frozen = false;
     phase_set(core, PHASE_NONE);
-    core->membership->promised = core->membership->accepted.ballot = (struct spotnik_ballot){ 0 };
-    core->membership->round_seen = 0;
-    core->membership->retries = 0;
-    core->membership->retry_ns = core->membership->enter_until_ns = SPOTNIK_NEVER;
+    tree_leave(core);
+    ballot_view(&core->membership->agreement, core->limits.members_max);
     joiners_view(&core->membership->joiners);
-    tree_prepare_end(core);
-    core->membership->tree.missed = false;
-    memset(core->membership->hop, 0, sizeof(core->membership->hop));
-    core->membership->prepare_at = (struct spotnik_id){ 0 };
     evidence_table_view(&core->membership->evidence_table, core->limits.members_max);
-    memset(core->membership->fenced, 0,
-           core->limits.members_max * sizeof(*core->membership->fenced));
 }
 
 /* What the chosen proposal says of steps and samples becomes ours. */
@@ -161,8 +153,8 @@ static bool pause_ends_with(const struct spotnik_core *core,
                             const struct spotnik_proposal *proposal)
 {
     const struct membership *membership = core->membership;
-    return pause_check_ends_with(&membership->pause, membership->promised_ns, membership->promised,
-                                 proposal->ballot);
+    return pause_check_ends_with(&membership->pause, membership->agreement.promised_ns,
+                                 membership->agreement.promised, proposal->ballot);
 }
 
 static void audit_pause(struct spotnik_core *core, bool ends)
@@ -190,7 +182,7 @@ enum ballot_next view_install(struct spotnik_core *core, struct spotnik_proposal
         joiners_left_out(core, proposal);
         /* PREPARE of the old epoch is void: its array is free */
         evidence_table_carry(&core->membership->evidence_table, &core->view, proposal,
-                             core->membership->prepare.report);
+                             core->membership->agreement.prepare.report);
     } else {
         evidence_table_clear(&core->membership->evidence_table, core->limits.members_max);
     }

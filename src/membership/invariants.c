@@ -6,26 +6,6 @@
 #include "base/assert.h"
 #include "membership/membership.h"
 
-static bool is_at_most(struct spotnik_ballot a, struct spotnik_ballot b)
-{
-    return spotnik_ballot_compare(a, b) <= 0;
-}
-
-/* One decision at a time, and never one outside of what we promised. */
-static void check_decision(const struct spotnik_core *core)
-{
-    SPOTNIK_ASSERT(core->membership->promised.round == 0 || core->frozen);
-    SPOTNIK_ASSERT(!core->membership->parked || core->frozen);
-    SPOTNIK_ASSERT(core->membership->promised.round <= core->membership->round_seen
-                   || core->membership->promised.round == 0);
-    SPOTNIK_ASSERT(core->membership->accepted.ballot.round == 0
-                   || is_at_most(core->membership->accepted.ballot, core->membership->promised));
-    SPOTNIK_ASSERT(core->membership->accepted.ballot.round == 0
-                   || core->membership->accepted.epoch == core->view.epoch + 1);
-    SPOTNIK_ASSERT(core->membership->phase == PHASE_NONE
-                   || spotnik_id_equal(core->membership->promised.initiator, core->self.id));
-}
-
 /* We stand where the view says, in the view that was chosen, and no further behind than a laggard
  * may be (P3). */
 static void check_view(const struct spotnik_core *core)
@@ -41,7 +21,7 @@ static void check_view(const struct spotnik_core *core)
 static void check_room(const struct spotnik_core *core)
 {
     SPOTNIK_ASSERT(core->membership->joiners.count <= SPOTNIK_JOINERS_MAX);
-    SPOTNIK_ASSERT(core->queue_count <= core->queue_max);
+    SPOTNIK_ASSERT(core->queue.count <= core->queue.max);
 }
 
 void invariants_check(const struct spotnik_core *core)
@@ -50,5 +30,5 @@ void invariants_check(const struct spotnik_core *core)
     if (core->role != SPOTNIK_ROLE_MEMBER)
         return;
     check_view(core);
-    check_decision(core);
+    ballot_check(&core->membership->agreement, core->view.epoch, core->frozen, core->self.id);
 }

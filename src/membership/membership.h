@@ -35,72 +35,16 @@ struct peer {
     bool wants_all; /* it could not follow a brief RESTART */
 };
 
-/* What the initiator of the promised ballot is waiting for. */
-enum phase {
-    PHASE_NONE,    /* not the initiator */
-    PHASE_PREPARE, /* PREPARE is on its way round */
-    PHASE_JOINER,  /* it came round; a joiner is a step behind and given a moment */
-    PHASE_ACCEPT,  /* the proposal is on its way round */
-    PHASE_WITNESS, /* it came round with half of the view, and the witness is asked for */
-    PHASE_PARKED,  /* no quorum: retry later */
-};
-
-/* What follows at once in a ballot. Each of its files returns it, and apply_ballot() does it. */
-enum ballot_next {
-    BALLOT_WAITS,     /* nothing: a message or a timer comes first */
-    BALLOT_START,     /* start a ballot of our own */
-    BALLOT_FORWARD,   /* pass PREPARE on, round the ring */
-    BALLOT_ASK,       /* pass PREPARE on, by a tree */
-    BALLOT_DECIDE,    /* our PREPARE holds every promise there is */
-    BALLOT_ACCEPT,    /* vote for the accepted proposal, and pass ACCEPT on */
-    BALLOT_CHOSEN,    /* install the accepted proposal */
-    BALLOT_INSTALLED, /* a view is installed: does it need another one? */
-};
-
-enum pass { PASS_PREPARE, PASS_ACCEPT, PASS_COUNT };
-
-#define ASKERS_MAX 4
-
-/* The promised ballot, if it goes by a tree: tree_prepare.c, and then tree_accept.c. */
-struct spotnik_tree_prepare {
-    bool on;         /* it does */
-    bool answered;   /* all below us have promised, or have ended, and whoever asked was told */
-    bool accepted;   /* so have all voters below us accepted */
-    bool missed;     /* a tree of this epoch left out members that may live: the ring is next */
-    uint32_t origin; /* rank of its initiator */
-    uint32_t asker_count;
-    struct spotnik_id asker[ASKERS_MAX]; /* they wait for our PROMISE */
-    struct spotnik_id teller;            /* ACCEPT came from there */
-    struct spotnik_ended ended;          /* as ASK says */
-    uint64_t *sent;                      /* a bit per rank: ASK, or later ACCEPT, is for it */
-    uint64_t *heard;                     /* a bit per rank: ACCEPTED came from it */
-};
-
 struct membership {
     struct evidence_table evidence_table;
-    struct tie_break tie_break;
-    /* the member that got PREPARE of the promised ballot from us; none: not sent yet */
-    struct spotnik_id prepare_at;
-    struct spotnik_tree_prepare tree;
-    bool *fenced; /* per rank: we voted in a ballot in which it did not */
-    bool parked;
-    enum phase phase;
-    struct spotnik_ballot promised;
-    uint64_t promised_ns;
-    uint64_t frozen_ns; /* since when we are */
-    uint64_t round_seen;
-    struct spotnik_prepare prepare;    /* the last one passed on, or being gathered */
-    struct spotnik_proposal accepted;  /* ballot.round 0: none in this epoch */
-    struct spotnik_id hop[PASS_COUNT]; /* next hop that is still being dialled; none when sent */
-    uint64_t retry_ns, enter_until_ns;
-    uint32_t retries;
+    struct agreement agreement;
     struct joiners joiners;
     struct entering entering;
     struct leaving leaving;
-    /* the step whose state was copied when joining: its result was never here */
-    uint64_t copied_step;
     struct digests digests;
     struct pause pause;
+    /* the step whose state was copied when joining: its result was never here */
+    uint64_t copied_step;
     struct spotnik_divergence divergence; /* why we have failed, if for that */
     struct spotnik_mismatch mismatch;     /* the same */
     struct peer *peer;
@@ -110,31 +54,28 @@ struct membership {
     uint32_t settles;   /* since the last commit */
 };
 
-/* accept.c */
-enum ballot_next proposal_accept(struct spotnik_core *core);
-uint32_t accepted_flags(const struct spotnik_core *core, uint32_t rank, uint32_t *near);
-
-/* ballot.c */
+/* apply_ballot.c */
 enum ballot_next ballot_start(struct spotnik_core *core);
-bool ballot_is_outrun(const struct spotnik_core *core);
+enum ballot_next prepare_forward(struct spotnik_core *core);
+enum ballot_next prepare_returned(struct spotnik_core *core);
+enum ballot_next proposal_accept(struct spotnik_core *core);
+enum ballot_next joiner_overdue(struct spotnik_core *core);
+void apply_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked);
+void apply_sign(struct spotnik_core *core);
+void prepare_empty(struct spotnik_core *core);
 void freeze(struct spotnik_core *core);
 void redial_silent(struct spotnik_core *core);
 void ballot_park(struct spotnik_core *core);
-void ballot_promise(struct spotnik_core *core, struct spotnik_ballot ballot, bool parked);
-void ballot_outbid(struct spotnik_core *core, bool parked);
-void prepare_clear(struct spotnik_core *core);
-void prepare_sign(struct spotnik_core *core);
-enum ballot_next prepare_forward(struct spotnik_core *core);
-enum ballot_next prepare_returned(struct spotnik_core *core);
-enum ballot_next joiner_overdue(struct spotnik_core *core);
 
-/* tree_accept.c */
-void tree_accept_keep(struct spotnik_core *core, struct spotnik_proposal *proposal);
-enum ballot_next tree_accept_begin(struct spotnik_core *core);
-void tree_accept_again(struct spotnik_core *core, const struct peer *from);
-bool tree_accept_is_on(const struct spotnik_core *core);
-bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank);
-enum ballot_next tree_accept_hear(struct spotnik_core *core, uint32_t rank);
+/* apply_tree.c */
+enum ballot_next tree_ask(struct spotnik_core *core);
+enum ballot_next tree_vote(struct spotnik_core *core);
+enum ballot_next tree_conclude(struct spotnik_core *core);
+void tree_leave(struct spotnik_core *core);
+bool tree_is_silent(struct spotnik_core *core);
+void tree_again(struct spotnik_core *core, const struct peer *from);
+bool tree_seeks(const struct spotnik_core *core, const struct peer *peer);
+void tree_flush(struct spotnik_core *core, struct peer *peer);
 
 /* apply.c */
 void apply_ballot(struct spotnik_core *core, enum ballot_next next);
@@ -168,30 +109,13 @@ void evidence_hear(struct spotnik_core *core, struct peer *peer);
 struct evidence_input evidence_input(const struct spotnik_core *core);
 struct joiners_input joiners_input(const struct spotnik_core *core);
 struct pause_input pause_input(const struct spotnik_core *core);
+struct agreement_input agreement_input(const struct spotnik_core *core);
+struct prepare_words prepare_words(const struct spotnik_core *core);
 
 /* evidence.c */
 enum ballot_next evidence_schedule(struct spotnik_core *core);
 void evidence_learn(struct spotnik_core *core, const struct spotnik_prepare *prepare);
 void evidence_learn_facts(struct spotnik_core *core, const struct spotnik_prepare *prepare);
-bool evidence_is_quiet(const struct spotnik_core *core, uint32_t rank);
-
-/* tree_prepare.c */
-void tree_prepare_clear(struct spotnik_core *core);
-void tree_prepare_end(struct spotnik_core *core);
-bool tree_prepare_is_used(const struct spotnik_core *core);
-bool tree_prepare_is_due(struct spotnik_core *core);
-uint32_t tree_prepare_place(const struct spotnik_core *core, uint32_t rank);
-uint32_t tree_prepare_below(const struct spotnik_core *core, uint32_t rank,
-                            uint32_t below[TREE_CHILDREN_MAX]);
-void tree_prepare_send(struct spotnik_core *core, enum spotnik_message_kind kind, uint32_t rank);
-enum ballot_next tree_prepare_go(struct spotnik_core *core);
-void tree_prepare_begin(struct spotnik_core *core, uint32_t origin);
-void tree_prepare_tell_ended(struct spotnik_core *core);
-void tree_prepare_asked_by(struct spotnik_core *core, struct spotnik_id id);
-enum ballot_next tree_prepare_reroute(struct spotnik_core *core, struct spotnik_id failed);
-void tree_prepare_flush(struct spotnik_core *core, struct peer *peer);
-bool tree_prepare_seeks(const struct spotnik_core *core, const struct peer *peer);
-bool tree_prepare_has_missed(const struct spotnik_core *core);
 
 /* proposal_check.c */
 bool proposal_unpack(const struct spotnik_core *core, struct spotnik_proposal *proposal);
@@ -252,6 +176,7 @@ void on_mismatch(struct spotnik_core *core, const struct peer *from,
 void on_view_ask(struct spotnik_core *core, struct peer *from);
 
 /* on_prepare.c */
+void ballot_outbid(struct spotnik_core *core, bool parked);
 void on_prepare(struct spotnik_core *core, struct peer *from,
                 const struct spotnik_message *message);
 

@@ -156,11 +156,11 @@ void on_enter(struct spotnik_core *core, struct peer *from, const struct spotnik
         || peer_rank(core, from) != SPOTNIK_NO_RANK || asked_long_ago(core, from, message)
         || is_unmet(core, from, message->unmet) || !remember(core, &message->enter))
         return;
-    if (core->membership->phase != PHASE_JOINER) {
+    if (core->membership->agreement.phase != PHASE_JOINER) {
         apply_ballot(core, sponsor_start(core));
         return;
     }
     apply_ballot(core, BALLOT_DECIDE);
-    if (core->membership->phase == PHASE_JOINER)
+    if (core->membership->agreement.phase == PHASE_JOINER)
         send_message(core, from, SPOTNIK_MESSAGE_HEARTBEAT); /* see enter_answer() */
 }

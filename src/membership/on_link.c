@@ -12,7 +12,7 @@ static void say_fenced(struct spotnik_core *core, struct peer *peer)
 
     SPOTNIK_ASSERT(peer->linked);
     if (core->role == SPOTNIK_ROLE_MEMBER && rank != SPOTNIK_NO_RANK
-        && core->membership->fenced[rank])
+        && core->membership->agreement.fenced[rank])
         send_message(core, peer, SPOTNIK_MESSAGE_FENCED);
 }
 
@@ -42,7 +42,7 @@ void on_link_up(struct spotnik_core *core, const struct spotnik_member *member)
     send_message(core, peer, SPOTNIK_MESSAGE_HEARTBEAT);
     audit_link(core, peer);
     pass_flush(core, peer);
-    if (!tree_prepare_seeks(core, peer))
+    if (!tree_seeks(core, peer))
         peer_unseek(peer); /* it was to be told of a view, as it will be if it is behind */
 }
 

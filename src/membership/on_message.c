@@ -7,7 +7,7 @@
 static void on_first_word(struct spotnik_core *core, struct peer *from)
 {
     if (core->role == SPOTNIK_ROLE_MEMBER)
-        tree_prepare_flush(core, from);
+        tree_flush(core, from);
     peer_unseek(from);
 }
 

@@ -4,48 +4,31 @@
 #include "base/assert.h"
 #include "membership/membership.h"
 
-/* Is PREPARE that we passed on held up where, as we now hear, nobody answers? */
-static bool is_stuck(const struct spotnik_core *core)
-{
-    uint32_t rank = spotnik_view_rank(&core->view, core->membership->prepare_at);
-    bool voted =
-        spotnik_ballot_compare(core->membership->accepted.ballot, core->membership->promised) == 0;
-
-    SPOTNIK_ASSERT(core->frozen);
-    return rank != SPOTNIK_NO_RANK && !voted && evidence_is_quiet(core, rank);
-}
-
 /* Outbid. Its facts may be new to us and to the ballot that outbid it, whose PREPARE may have
- * passed already. And if that ballot has been under way for long, or is where this PREPARE's
- * witnesses heard nothing, it is lost: bid higher than both. So do the parked when one bids that is
- * not parked: their own ballots went round it. */
+ * passed already. */
 void ballot_outbid(struct spotnik_core *core, bool parked)
 {
-    bool stale = core->now_ns - core->membership->promised_ns > core->limits.retry_ns;
+    struct agreement_input in = agreement_input(core);
+    bool lost = ballot_is_lost(&core->membership->agreement, &in, parked);
 
-    SPOTNIK_ASSERT(core->membership->promised.round > 0);
-    if (core->frozen
-        && (core->membership->phase == PHASE_PARKED || (core->membership->parked && !parked)
-            || stale || is_stuck(core)))
-        apply_ballot(core, BALLOT_START);
-    else
-        apply_ballot(core, evidence_schedule(core));
+    SPOTNIK_ASSERT(core->frozen);
+    apply_ballot(core, lost ? BALLOT_START : evidence_schedule(core));
 }
 
 /* The member that handed us PREPARE reached us: that settles what others think of us. */
 static void pass_on(struct spotnik_core *core, const struct spotnik_prepare *prepare)
 {
     SPOTNIK_ASSERT(prepare->report_count == core->view.size);
-    ballot_promise(core, prepare->ballot, prepare->parked);
-    spotnik_prepare_copy(&core->membership->prepare, prepare);
-    core->membership->prepare.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
-    evidence_learn(core, &core->membership->prepare);
-    prepare_sign(core);
+    apply_promise(core, prepare->ballot, prepare->parked);
+    spotnik_prepare_copy(&core->membership->agreement.prepare, prepare);
+    core->membership->agreement.prepare.report[core->rank].evidence = SPOTNIK_EVIDENCE_NONE;
+    evidence_learn(core, &core->membership->agreement.prepare);
+    apply_sign(core);
     if (prepare->parked) {
         redial_silent(core);
         witness_ask_again(core);
     }
-    core->membership->retries = 0;
+    core->membership->agreement.retries = 0;
     arm_retry(core, 4 * core->limits.retry_ns);
     /* its initiator cannot know: we learnt it when its ballot, or another, was under way. Who has
      * not signed this PREPARE yet may sign ours. */
@@ -70,15 +53,15 @@ void on_prepare(struct spotnik_core *core, struct peer *from, const struct spotn
         return;
     /* it watches us now, whatever we do with its PREPARE: let it hear us */
     peer_activate(core, from);
-    int order = spotnik_ballot_compare(prepare->ballot, core->membership->promised);
+    int order = spotnik_ballot_compare(prepare->ballot, core->membership->agreement.promised);
     if (order < 0) {
         evidence_learn(core, prepare);
         ballot_outbid(core, prepare->parked);
     } else if (order > 0) {
         pass_on(core, prepare);
     } else if (is_self(core, prepare->ballot.initiator)
-               && core->membership->phase == PHASE_PREPARE) {
-        spotnik_prepare_copy(&core->membership->prepare, prepare);
+               && core->membership->agreement.phase == PHASE_PREPARE) {
+        spotnik_prepare_copy(&core->membership->agreement.prepare, prepare);
         apply_ballot(core, BALLOT_DECIDE);
     }
 }

@@ -7,7 +7,7 @@
 /* A view of ourselves at the step we hold. */
 static void install_alone(struct spotnik_core *core)
 {
-    struct spotnik_proposal *alone = &core->membership->accepted;
+    struct spotnik_proposal *alone = &core->membership->agreement.accepted;
 
     alone->epoch = core->view.epoch + 1;
     alone->settled_step = core->step.committed;

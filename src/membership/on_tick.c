@@ -108,14 +108,15 @@ static void tick_member(struct spotnik_core *core)
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
     if (is_due(core, core->membership->heartbeat_ns))
         tick_heart(core);
-    if (is_due(core, core->membership->enter_until_ns) && core->membership->phase == PHASE_JOINER)
+    if (is_due(core, core->membership->agreement.enter_until_ns)
+        && core->membership->agreement.phase == PHASE_JOINER)
         apply_ballot(core, joiner_overdue(core));
     if (is_due(core, core->membership->evidence_table.initiate_ns)) {
         core->membership->evidence_table.initiate_ns = SPOTNIK_NEVER;
         apply_ballot(core, BALLOT_START);
     }
-    if (is_due(core, core->membership->retry_ns)) {
-        core->membership->retries += core->membership->phase != PHASE_JOINER;
+    if (is_due(core, core->membership->agreement.retry_ns)) {
+        core->membership->agreement.retries += core->membership->agreement.phase != PHASE_JOINER;
         apply_ballot(core, BALLOT_START);
     }
     if (is_due(core, core->membership->pause.until_ns))

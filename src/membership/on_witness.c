@@ -10,11 +10,11 @@ void on_witness(struct spotnik_core *core, const struct spotnik_event_witness *a
     if (core->role != SPOTNIK_ROLE_MEMBER || answer->epoch != core->view.epoch)
         return;
     if (answer->named)
-        tie_break_name(&core->membership->tie_break, answer->epoch);
-    if (core->membership->phase == PHASE_WITNESS && answer->named)
+        tie_break_name(&core->membership->agreement.tie_break, answer->epoch);
+    if (core->membership->agreement.phase == PHASE_WITNESS && answer->named)
         apply_ballot(core, BALLOT_DECIDE);
-    else if (core->membership->phase == PHASE_WITNESS)
+    else if (core->membership->agreement.phase == PHASE_WITNESS)
         ballot_park(core);
-    else if (core->membership->phase == PHASE_PARKED && answer->named)
+    else if (core->membership->agreement.phase == PHASE_PARKED && answer->named)
         apply_ballot(core, BALLOT_START);
 }

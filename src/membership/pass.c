@@ -14,9 +14,9 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
     SPOTNIK_ASSERT(pass < PASS_COUNT);
     SPOTNIK_ASSERT(peer->linked);
     SPOTNIK_ASSERT(core->frozen);
-    core->membership->hop[pass] = (struct spotnik_id){ 0 };
+    core->membership->agreement.hop[pass] = (struct spotnik_id){ 0 };
     if (pass == PASS_PREPARE)
-        core->membership->prepare_at = peer->member.id;
+        core->membership->agreement.prepare_at = peer->member.id;
     /* a peer an epoch behind must install ours before it can promise in it */
     tell_view(core, peer);
     peer_activate(core, peer); /* if it falls silent now, the pass is stuck there */
@@ -26,12 +26,12 @@ static void pass_deliver(struct spotnik_core *core, enum pass pass, struct peer 
 /* Another ballot has overtaken the hop. Whom it was to reach has not learnt of us. */
 void pass_cancel(struct spotnik_core *core, enum pass pass)
 {
-    struct peer *peer = peer_find(core, core->membership->hop[pass]);
+    struct peer *peer = peer_find(core, core->membership->agreement.hop[pass]);
 
     SPOTNIK_ASSERT(pass < PASS_COUNT);
     if (peer)
         peer_unseek(peer);
-    core->membership->hop[pass] = (struct spotnik_id){ 0 };
+    core->membership->agreement.hop[pass] = (struct spotnik_id){ 0 };
 }
 
 void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_member *to)
@@ -43,7 +43,7 @@ void pass_send(struct spotnik_core *core, enum pass pass, const struct spotnik_m
         pass_deliver(core, pass, peer);
         return;
     }
-    core->membership->hop[pass] = to->id;
+    core->membership->agreement.hop[pass] = to->id;
     peer_seek(core, peer);
 }
 
@@ -52,6 +52,6 @@ void pass_flush(struct spotnik_core *core, struct peer *peer)
 {
     SPOTNIK_ASSERT(peer->linked);
     for (int pass = 0; pass < PASS_COUNT; pass++)
-        if (spotnik_id_equal(core->membership->hop[pass], peer->member.id))
+        if (spotnik_id_equal(core->membership->agreement.hop[pass], peer->member.id))
             pass_deliver(core, (enum pass)pass, peer);
 }

@@ -3,6 +3,11 @@
 #include "base/assert.h"
 #include "membership/membership.h"
 
+static bool is_outrun(const struct spotnik_core *core)
+{
+    return ballot_is_outrun(&core->membership->agreement, core->view.size, core->step.committed);
+}
+
 /* Stable: no later view can commit it differently. So are all steps before the last, since that one
  * needed every member. So is the settled step of a view that no old member entered lagging, and
  * each commit of a lone member. (A member that joins lagging waits for it: ballot.c.) A member that
@@ -21,7 +26,7 @@ uint64_t step_stable(const struct spotnik_core *core)
     if ((!member && core->role != SPOTNIK_ROLE_LEFT) || committed < core->view.settled_step
         || agreed)
         return committed;
-    if (member && (core->view.size == 1 || ballot_is_outrun(core)))
+    if (member && (core->view.size == 1 || is_outrun(core)))
         return committed;
     return before;
 }

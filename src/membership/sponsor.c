@@ -5,25 +5,15 @@
 #include "base/time.h"
 #include "membership/membership.h"
 
-static void drop_from_prepare(struct spotnik_prepare *prepare, struct spotnik_id id)
-{
-    SPOTNIK_ASSERT(prepare->joiner_count <= SPOTNIK_JOINERS_MAX);
-    for (uint32_t i = 0; i < prepare->joiner_count; i++)
-        if (spotnik_id_equal(prepare->joiner[i].member.id, id)) {
-            prepare->joiner[i] = prepare->joiner[--prepare->joiner_count];
-            return;
-        }
-}
-
 /* It is in, or gone. It goes also from PREPARE of a ballot that is waiting for it, or it would let
  * a dead joiner in. The wait for it ends. */
 void joiner_forget(struct spotnik_core *core, struct spotnik_id id)
 {
     joiners_remove(&core->membership->joiners, id);
-    if (core->membership->phase != PHASE_JOINER)
+    if (core->membership->agreement.phase != PHASE_JOINER)
         return;
-    drop_from_prepare(&core->membership->prepare, id);
-    core->membership->enter_until_ns = core->now_ns;
+    prepare_drop_joiner(&core->membership->agreement, id);
+    core->membership->agreement.enter_until_ns = core->now_ns;
 }
 
 /* Is this a quiet moment? So is any in which we are too few to begin a step, once all have the last
@@ -63,19 +53,19 @@ enum ballot_next sponsor_start(struct spotnik_core *core)
  * the joiner to rest for that, a job that loses members would shut out those that replace them. */
 void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
-    struct membership *membership = core->membership;
-    const struct spotnik_prepare *prepare = &membership->prepare;
-    uint64_t took_ns = core->now_ns - membership->frozen_ns;
+    const struct agreement *agreement = &core->membership->agreement;
+    const struct spotnik_prepare *prepare = &agreement->prepare;
+    uint64_t took_ns = core->now_ns - agreement->frozen_ns;
 
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    SPOTNIK_ASSERT(membership->frozen_ns <= core->now_ns);
-    if (core->status.last_lost || membership->parked || took_ns < core->limits.enter_wait_ns
-        || !membership->promised.round
-        || spotnik_ballot_compare(prepare->ballot, membership->promised) != 0)
+    SPOTNIK_ASSERT(agreement->frozen_ns <= core->now_ns);
+    if (core->status.last_lost || agreement->parked || took_ns < core->limits.enter_wait_ns
+        || !agreement->promised.round
+        || spotnik_ballot_compare(prepare->ballot, agreement->promised) != 0)
         return;
     for (uint32_t i = 0; i < prepare->joiner_count; i++)
         if (spotnik_proposal_find(proposal, prepare->joiner[i].member.id) == SPOTNIK_NO_RANK)
-            joiners_back_off(&membership->joiners, prepare->joiner[i].member.id, core->now_ns,
+            joiners_back_off(&core->membership->joiners, prepare->joiner[i].member.id, core->now_ns,
                              took_ns);
 }
 
@@ -83,5 +73,6 @@ void joiners_left_out(struct spotnik_core *core, const struct spotnik_proposal *
 bool joiner_is_heard(const struct spotnik_core *core, struct spotnik_id id)
 {
     struct joiners_input in = joiners_input(core);
-    return joiners_heard(&core->membership->joiners, &in, id, core->membership->promised_ns);
+    return joiners_heard(&core->membership->joiners, &in, id,
+                         core->membership->agreement.promised_ns);
 }

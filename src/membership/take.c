@@ -5,33 +5,42 @@
 
 #include "base/time.h"
 
+static void agreement_lay_out(struct agreement *agreement, struct carver *carver, uint32_t members,
+                              uint32_t entries)
+{
+    struct spotnik_prepare *prepare = &agreement->prepare;
+    struct spotnik_tree_prepare *tree = &agreement->tree;
+
+    agreement->accepted.entry_max = prepare->accepted.entry_max = entries;
+    agreement->accepted.entry = carve(carver, entries * sizeof(*agreement->accepted.entry));
+    prepare->accepted.entry = carve(carver, entries * sizeof(*prepare->accepted.entry));
+    prepare->report = carve(carver, members * sizeof(*prepare->report));
+    tree->words = (members + 63) / 64;
+    tree->sent = carve(carver, tree->words * sizeof(*tree->sent));
+    tree->heard = carve(carver, tree->words * sizeof(*tree->heard));
+    agreement->fenced = carve(carver, members * sizeof(*agreement->fenced));
+}
+
+static void evidence_lay_out(struct evidence_table *table, struct carver *carver, uint32_t members)
+{
+    table->known = carve(carver, members * sizeof(*table->known));
+    table->covered = carve(carver, members * sizeof(*table->covered));
+    table->suspected_by_peer = carve(carver, members * sizeof(*table->suspected_by_peer));
+    table->quiet_until_ns = carve(carver, members * sizeof(*table->quiet_until_ns));
+    table->quiet_by = carve(carver, members * sizeof(*table->quiet_by));
+}
+
 /* When only sizes are wanted, pointers go to `scratch` and are thrown away. */
 struct membership *membership_lay_out(struct carver *carver, uint32_t members, uint32_t entries)
 {
     struct membership scratch, *real = carve(carver, sizeof(*real)),
                                *membership = real ? real : &scratch;
 
-    membership->peer_max = entries;
-    membership->accepted.entry_max = membership->prepare.accepted.entry_max = entries;
-    membership->accepted.entry = carve(carver, entries * sizeof(*membership->accepted.entry));
-    membership->prepare.accepted.entry =
-        carve(carver, entries * sizeof(*membership->accepted.entry));
-    membership->prepare.report = carve(carver, members * sizeof(*membership->prepare.report));
-    membership->evidence_table.known =
-        carve(carver, members * sizeof(*membership->evidence_table.known));
+    agreement_lay_out(&membership->agreement, carver, members, entries);
+    evidence_lay_out(&membership->evidence_table, carver, members);
     membership->pause.answer = carve(carver, members * sizeof(*membership->pause.answer));
-    membership->evidence_table.covered =
-        carve(carver, members * sizeof(*membership->evidence_table.covered));
-    membership->evidence_table.suspected_by_peer =
-        carve(carver, members * sizeof(*membership->evidence_table.suspected_by_peer));
-    membership->evidence_table.quiet_until_ns =
-        carve(carver, members * sizeof(*membership->evidence_table.quiet_until_ns));
-    membership->evidence_table.quiet_by =
-        carve(carver, members * sizeof(*membership->evidence_table.quiet_by));
-    membership->tree.sent = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.sent));
-    membership->tree.heard = carve(carver, (members + 63) / 64 * sizeof(*membership->tree.heard));
-    membership->fenced = carve(carver, members * sizeof(*membership->fenced));
-    membership->peer = carve(carver, membership->peer_max * sizeof(*membership->peer));
+    membership->peer_max = entries;
+    membership->peer = carve(carver, entries * sizeof(*membership->peer));
     return real;
 }
 
@@ -39,8 +48,9 @@ void membership_init(struct spotnik_core *core)
 {
     struct membership *membership = core->membership;
 
+    membership->heartbeat_ns = SPOTNIK_NEVER;
     evidence_table_init(&membership->evidence_table);
-    membership->retry_ns = membership->enter_until_ns = membership->heartbeat_ns = SPOTNIK_NEVER;
+    ballot_init(&membership->agreement);
     joiners_init(&membership->joiners);
     enter_init(&membership->entering);
     leave_init(&membership->leaving);
@@ -50,10 +60,11 @@ void membership_init(struct spotnik_core *core)
 uint64_t membership_deadline(const struct spotnik_core *core)
 {
     const struct membership *membership = core->membership;
-    uint64_t due = spotnik_time_min(membership->evidence_table.initiate_ns, membership->retry_ns);
+    uint64_t due =
+        spotnik_time_min(membership->evidence_table.initiate_ns, membership->agreement.retry_ns);
 
-    due = spotnik_time_min(due,
-                           spotnik_time_min(membership->enter_until_ns, membership->leaving.at_ns));
+    due = spotnik_time_min(due, spotnik_time_min(membership->agreement.enter_until_ns,
+                                                 membership->leaving.at_ns));
     due = spotnik_time_min(due, membership->pause.until_ns);
     return spotnik_time_min(due,
                             spotnik_time_min(membership->entering.at_ns, membership->heartbeat_ns));
@@ -61,7 +72,7 @@ uint64_t membership_deadline(const struct spotnik_core *core)
 
 bool membership_is_parked(const struct spotnik_core *core)
 {
-    return core->membership->parked;
+    return core->membership->agreement.parked;
 }
 
 void membership_before(struct spotnik_core *core)

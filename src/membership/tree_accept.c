@@ -1,121 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The second pass by a tree: ACCEPT goes down, by the places of the first pass, and each voter
- * votes for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it. Nobody
- * is gone round but those that do not vote. A voter that is lost is new evidence, which makes a
+ * votes for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it. ACCEPT
+ * goes round none but those that do not vote. A voter that is lost is new evidence, which makes a
  * higher ballot. */
 #include "base/assert.h"
-#include "membership/membership.h"
+#include "membership/agreement.h"
 
-static bool is_in(const uint64_t *bits, uint32_t at)
-{
-    return bits[at / 64] >> at % 64 & 1;
-}
-
-static bool is_voter(const struct spotnik_core *core, uint32_t rank)
+static bool is_voter(const struct agreement *agreement, const struct agreement_input *in,
+                     uint32_t rank)
 {
     uint32_t near = rank;
 
-    SPOTNIK_ASSERT(rank < core->view.size);
-    return accepted_flags(core, rank, &near) & SPOTNIK_ENTRY_VOTER;
+    SPOTNIK_ASSERT(rank < in->view->size);
+    return accept_flags(agreement, in->view, rank, &near) & SPOTNIK_ENTRY_VOTER;
 }
 
 /* Among many members a list of them would be as much memory as all else that we keep: where the
  * proposal has a brief form that is kept, until a PREPARE of a later ballot needs the whole. */
-void tree_accept_keep(struct spotnik_core *core, struct spotnik_proposal *proposal)
+void tree_accept_keep(struct agreement *agreement, const struct agreement_input *in,
+                      struct spotnik_proposal *proposal)
 {
-    SPOTNIK_ASSERT(core->membership->tree.on);
+    SPOTNIK_ASSERT(agreement->tree.on);
     if (proposal->brief.run_count == 0)
-        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
+        spotnik_brief_make(proposal, in->view, in->brief_members);
     if (proposal->brief.run_count > 0)
-        spotnik_proposal_pack(&core->membership->accepted, proposal);
+        spotnik_proposal_pack(&agreement->accepted, proposal);
     else
-        spotnik_proposal_copy(&core->membership->accepted, proposal);
+        spotnik_proposal_copy(&agreement->accepted, proposal);
 }
 
-static void tell_below(struct spotnik_core *core, uint32_t rank)
+/* The first voter below `rank` that ACCEPT has not been sent to. */
+static uint32_t untold(const struct agreement *agreement, const struct agreement_input *in,
+                       uint32_t rank)
 {
-    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
+    uint32_t below[TREE_CHILDREN_MAX], found = SPOTNIK_NO_RANK;
+    uint32_t count = tree_prepare_below(agreement, in, rank, below);
 
-    SPOTNIK_ASSERT(core->membership->tree.answered);
-    for (uint32_t i = 0; i < count; i++)
-        if (is_voter(core, below[i]))
-            tree_prepare_send(core, SPOTNIK_MESSAGE_ACCEPT, below[i]);
-        else
-            tell_below(core, below[i]);
+    for (uint32_t i = 0; i < count && found == SPOTNIK_NO_RANK; i++)
+        if (!is_voter(agreement, in, below[i]))
+            found = untold(agreement, in, below[i]);
+        else if (!tree_bit(agreement->tree.sent, below[i]))
+            found = below[i];
+    return found;
 }
 
-static bool is_whole(const struct spotnik_core *core, uint32_t rank)
+/* The next member to send ACCEPT to. False: all voters below us have it. */
+bool tree_accept_next(struct agreement *agreement, const struct agreement_input *in,
+                      uint32_t *ret_rank)
 {
-    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(core, rank, below);
+    uint32_t rank = untold(agreement, in, in->rank);
 
-    SPOTNIK_ASSERT(core->membership->tree.answered);
+    SPOTNIK_ASSERT(tree_accept_is_on(agreement));
+    if (rank == SPOTNIK_NO_RANK)
+        return false;
+    agreement->tree.sent[rank / 64] |= UINT64_C(1) << rank % 64;
+    *ret_rank = rank;
+    return true;
+}
+
+static bool is_whole(const struct agreement *agreement, const struct agreement_input *in,
+                     uint32_t rank)
+{
+    uint32_t below[TREE_CHILDREN_MAX], count = tree_prepare_below(agreement, in, rank, below);
+
+    SPOTNIK_ASSERT(agreement->tree.answered);
     for (uint32_t i = 0; i < count; i++)
-        if (!(is_voter(core, below[i]) ? is_in(core->membership->tree.heard, below[i])
-                                       : is_whole(core, below[i])))
+        if (!(is_voter(agreement, in, below[i]) ? tree_bit(agreement->tree.heard, below[i])
+                                                : is_whole(agreement, in, below[i])))
             return false;
     return true;
 }
 
-static void say_accepted(struct spotnik_core *core)
+/* True, once: all voters below us have accepted, as we have. Below the initiator, these are all. */
+bool tree_accept_concludes(struct agreement *agreement, const struct agreement_input *in)
 {
-    struct peer *peer = peer_find(core, core->membership->tree.teller);
-
-    SPOTNIK_ASSERT(core->membership->tree.accepted);
-    if (peer && peer->linked)
-        send_of_ballot(core, peer, SPOTNIK_MESSAGE_ACCEPTED);
+    if (agreement->tree.accepted || !is_whole(agreement, in, in->rank))
+        return false;
+    agreement->tree.accepted = true;
+    return true;
 }
 
-/* All voters below us have accepted, as we have. Of the initiator's, these are all. */
-static enum ballot_next conclude(struct spotnik_core *core)
+/* Have we voted in the promised ballot, which goes by a tree? */
+bool tree_accept_is_on(const struct agreement *agreement)
 {
-    SPOTNIK_ASSERT(!core->membership->tree.accepted);
-    core->membership->tree.accepted = true;
-    if (core->membership->tree.origin != core->rank) {
-        say_accepted(core);
-        return BALLOT_WAITS;
-    }
-    core->status.accepted_ns = core->now_ns;
-    return BALLOT_CHOSEN;
+    return agreement->tree.on && agreement->promised.round != 0
+           && spotnik_ballot_compare(agreement->accepted.ballot, agreement->promised) == 0;
 }
 
-/* core->membership->accepted is our vote, and those that do not vote have been told. */
-enum ballot_next tree_accept_begin(struct spotnik_core *core)
+bool tree_accept_awaits(const struct agreement *agreement, const struct agreement_input *in,
+                        uint32_t rank)
 {
-    SPOTNIK_ASSERT(core->membership->tree.on);
-    SPOTNIK_ASSERT(spotnik_ballot_compare(core->membership->accepted.ballot,
-                                          core->membership->promised)
-                   == 0);
-    tree_prepare_clear(core);
-    core->membership->tree.answered = true;
-    tell_below(core, core->rank);
-    return is_whole(core, core->rank) ? conclude(core) : BALLOT_WAITS;
+    return tree_accept_is_on(agreement) && is_voter(agreement, in, rank)
+           && !tree_bit(agreement->tree.heard, rank);
 }
 
-/* ACCEPT has come once more, perhaps over another link. */
-void tree_accept_again(struct spotnik_core *core, const struct peer *from)
+/* ACCEPTED has come from it. */
+void tree_accept_hear(struct agreement *agreement, uint32_t rank)
 {
-    core->membership->tree.teller = from->member.id;
-    if (core->membership->tree.accepted)
-        say_accepted(core);
-}
-
-bool tree_accept_is_on(const struct spotnik_core *core)
-{
-    return core->membership->tree.on && core->membership->promised.round != 0
-           && spotnik_ballot_compare(core->membership->accepted.ballot, core->membership->promised)
-                  == 0;
-}
-
-bool tree_accept_awaits(const struct spotnik_core *core, uint32_t rank)
-{
-    return tree_accept_is_on(core) && is_voter(core, rank)
-           && !is_in(core->membership->tree.heard, rank);
-}
-
-enum ballot_next tree_accept_hear(struct spotnik_core *core, uint32_t rank)
-{
-    SPOTNIK_ASSERT(tree_accept_is_on(core) && rank < core->view.size);
-    core->membership->tree.heard[rank / 64] |= UINT64_C(1) << rank % 64;
-    bool done = !core->membership->tree.accepted && is_whole(core, core->rank);
-    return done ? conclude(core) : BALLOT_WAITS;
+    SPOTNIK_ASSERT(tree_accept_is_on(agreement) && rank / 64 < agreement->tree.words);
+    agreement->tree.heard[rank / 64] |= UINT64_C(1) << rank % 64;
 }

@@ -134,19 +134,19 @@ TEST(silence_by_hearsay)
     open_table(2);
     report[4].evidence = SPOTNIK_EVIDENCE_SILENT;
     evidence_table_learn_silences(&table, &in, &prepare);
-    assert_true(evidence_table_is_quiet(&table, 4, in.now_ns + RETRY_NS / 2 - 1));
-    assert_false(evidence_table_is_quiet(&table, 4, in.now_ns + RETRY_NS / 2));
+    assert_true(in.now_ns + RETRY_NS / 2 - 1 < table.quiet_until_ns[4]);
+    assert_false(in.now_ns + RETRY_NS / 2 < table.quiet_until_ns[4]);
     report[4].evidence = SPOTNIK_EVIDENCE_NONE;
     prepare.ballot.initiator.low = 2;
     evidence_table_learn_silences(&table, &in, &prepare);
-    assert_true(evidence_table_is_quiet(&table, 4, in.now_ns));
+    assert_true(in.now_ns < table.quiet_until_ns[4]);
     prepare.ballot.initiator.low = 1;
     evidence_table_learn_silences(&table, &in, &prepare);
-    assert_false(evidence_table_is_quiet(&table, 4, in.now_ns));
+    assert_false(in.now_ns < table.quiet_until_ns[4]);
     report[4].evidence = SPOTNIK_EVIDENCE_SILENT;
     evidence_table_learn_silences(&table, &in, &prepare);
     assert_false(evidence_table_hear(&table, &in, 4));
-    assert_false(evidence_table_is_quiet(&table, 4, in.now_ns));
+    assert_false(in.now_ns < table.quiet_until_ns[4]);
 }
 
 /* Claim: others' evidence never becomes ours; a leave does. */
