@@ -11,7 +11,10 @@ Prints each breach as FILE:LINE: what is wrong, and ends with 1 if there was one
     glossary  each page of the guide and of the reference links to the glossary
 
 and in every other file of text: a path below docs/ is there, and so is a file of C that a comment names. Of fenced
-blocks it checks only options.
+blocks it checks only options. Rules of the protocol and their files name each other:
+
+    rules     a file of membership/ or allreduce/ cites the sections of docs/protocol.md that name it, as in
+              "docs/protocol.md 5 and 6", or has no rule, and its first comment says so; each section names its tests
 """
 
 from __future__ import annotations
@@ -29,13 +32,44 @@ NAME = re.compile(r"\b(?:spotnik_[a-z0-9_]+[a-z0-9]|SPOTNIK_[A-Z0-9_]+[A-Z0-9])\
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+[a-z]")
 BARE = re.compile(r"[a-z_0-9]+\.(?:c|h|py|sh|pml)")
 IN_COMMENT = re.compile(r"(?<![\w./<*-])((?:[a-z_0-9]+/)*[a-z_0-9]+\.[ch])\b(?!\()")
+SECTION = re.compile(r"^## (\d+)\. .*?(?=^## |\Z)", re.M | re.S)
+CITATION = re.compile(r"docs/protocol\.md (\d+(?:, \d+)*(?: and \d+)?)")
+RULE_FILE = re.compile(r"(?:membership|allreduce)/\w+\.c\b")
+NO_RULE = "No rule of the protocol is here"
 DOCUMENT = re.compile(r"(?<![\w/$])docs/[\w./-]+\.(?:md|svg|png|json|jsonl)\b")
-TEXT = {".c", ".h", ".py", ".sh", ".md", ".build", ".toml", ".yml", ".yaml", ".pml", ".1", ".txt", ""}
-CODE_FOLDERS = ["src", "include", "cli", "common", "packages", "research", "python", "sim"]
+TEXT = {
+    ".c",
+    ".h",
+    ".py",
+    ".sh",
+    ".md",
+    ".build",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".pml",
+    ".1",
+    ".txt",
+    "",
+}
+CODE_FOLDERS = [
+    "src",
+    "include",
+    "cli",
+    "common",
+    "packages",
+    "research",
+    "python",
+    "sim",
+]
 CODE_FOLDERS += ["tests", "bench", "examples"]
 FOLDERS = [*CODE_FOLDERS, "dev", "docs", "model", "packaging"]
+PROTOCOL = "docs/protocol.md"
 GLOSSARY = "ARCHITECTURE.md#glossary"
-EXPLAINED = ("docs/guide/", "docs/reference/")  # pages of which each links to the glossary
+EXPLAINED = (
+    "docs/guide/",
+    "docs/reference/",
+)  # pages of which each links to the glossary
 SEARCHED = (*(f"{folder}/" for folder in CODE_FOLDERS), "meson")
 
 
@@ -121,10 +155,17 @@ class Tree:
     def file(self, name: str, line: int, path: str) -> Path | None:
         """The file that a path means: from the root, in src, or beside the page."""
         here = (self.root / name).parent
-        for base in (self.root, here, *(self.root / folder for folder in ("src", "docs", "include", "python"))):
+        for base in (
+            self.root,
+            here,
+            *(self.root / folder for folder in ("src", "docs", "include", "python")),
+        ):
             if (base / path).is_file():
                 return base / path
-        if path.split("/")[0] in (*FOLDERS, *(folder.name for folder in (self.root / "src").iterdir())):
+        if path.split("/")[0] in (
+            *FOLDERS,
+            *(folder.name for folder in (self.root / "src").iterdir()),
+        ):
             self.breach(name, line, f"{path} is not there")
         return None
 
@@ -175,6 +216,45 @@ class Tree:
                     if not any(f"/{known}".endswith(f"/{path}") for known in self.files):
                         self.breach(name, number, f"no file is called {path}")
 
+    def cites(self, path: str, named_by: set[str]) -> None:
+        """A file of membership/ or allreduce/, and the sections of the protocol that name it."""
+        text = re.sub(r"\n \* ?", " ", (self.root / "src" / path).read_text())
+        cited = {number for found in CITATION.findall(text) for number in re.findall(r"\d+", found)}
+        for number in sorted(cited - named_by, key=int):
+            self.breach(
+                f"src/{path}",
+                1,
+                f"cites section {number} of docs/protocol.md, which does not name it",
+            )
+        for number in sorted(named_by - cited, key=int):
+            self.breach(
+                f"src/{path}",
+                1,
+                f"does not cite section {number} of docs/protocol.md, which names it",
+            )
+        if not cited and not named_by and NO_RULE not in text:
+            self.breach(
+                f"src/{path}",
+                1,
+                f"cites no section of docs/protocol.md, nor says: {NO_RULE}",
+            )
+
+    def rules(self) -> None:
+        """The sections of the protocol, and the files that hold their rules."""
+        text = (self.root / PROTOCOL).read_text()
+        named: dict[str, set[str]] = {}
+        for section in SECTION.finditer(text):
+            files = RULE_FILE.findall(section[0])
+            for path in files:
+                named.setdefault(path, set()).add(section[1])
+            if files and "tests/" not in section[0]:
+                line = text.count("\n", 0, section.start()) + 1
+                self.breach(PROTOCOL, line, f"section {section[1]} names no test of its rules")
+        for name in self.files:
+            path = name.removeprefix("src/")
+            if RULE_FILE.fullmatch(path):
+                self.cites(path, named.get(path, set()))
+
 
 def main() -> int:
     """Check the tree; the exit status."""
@@ -187,6 +267,8 @@ def main() -> int:
     for name in tree.files:
         if Path(name).suffix in TEXT:
             tree.source(name)
+    if PROTOCOL in tree.files:
+        tree.rules()
     if not tree.breaches:
         print(f"links: {len(tree.pages)} pages, {len(tree.files)} files, nothing wrong")
     return tree.breaches > 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of algorithms (allreduce.h): which one takes a bucket. */
+/* The table of algorithms (allreduce.h): which one takes a bucket. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One or two hops (docs/design/0007-data-path.md): everybody sends its input to everybody, or
- * to rank 0 and gets the result. The table of src/ring/choice.h says when. src/step/small.c has the
- * open transfers. */
+/* One or two hops (docs/design/0007-data-path.md): every member sends its input to all others, or
+ * to rank 0 and gets the result. The table of src/ring/choice.h says when. src/step/small.c has
+ * the open transfers. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* By hosts (docs/design/0007-data-path.md): the members of a host add up in memory. One of them,
- * the holder, goes on with the sum round the ring of hosts, or up a tree of them. A member alone on
- * its host goes there at once. */
+ * the holder, goes on with the sum round the ring of hosts, or up a tree of them. A member alone
+ * on its host goes there at once. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

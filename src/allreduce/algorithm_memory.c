@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* In memory that all members of the view share (docs/design/0007-data-path.md): the driver reduces
- * it. flat.c decides when a view does. */
+ * it. flat.c decides when a view does. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

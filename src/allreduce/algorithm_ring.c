@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round the ring of all members: segments go from each member to its successor
- * (src/ring/ring.h). */
+/* Round the ring of all members: segments go from each member to its successor (src/ring/ring.h).
+ * Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

@@ -2,7 +2,7 @@
 /* Small buckets of large views: sums go up a tree, and the result comes down
  * (docs/design/0007-data-path.md), among all members; or among hosts, for algorithm_hosts.c.
  * Decides the tree, the place of each member, and when to add. src/step/small.c has the open
- * transfers. */
+ * transfers. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What those algorithms have in common whose frame is a whole bucket. */
+/* What algorithms have in common that send a whole bucket as one frame. Rules:
+ * docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When steps are reduced in shared memory instead of round the ring
- * (docs/design/0007-data-path.md). When they are reduced in the memory of each host, and between
- * hosts round a ring of those: the same decision, only that members of
- * different hosts need not share.
+ * (docs/design/0007-data-path.md). The same decides when they are reduced in the memory of each
+ * host, and between hosts round a ring of those: then members of different hosts need not share.
  *
  * All members of a view must choose alike, and neither way to that costs a message. First way: the
  * choice comes with the view. Every report in PREPARE names the members that it shares no memory
  * with. The proposal says whether all remaining members share it, and they install that word with
  * the view. Second way: a new member has no memory yet, so the first step of the view goes round
- * the ring. Its chunks carry one bit, "all contributors so far share memory with the whole view". A
- * member that commits that step in this view has the word of all members, as have all others that
- * commit it. From the next step on they reduce flat, until the next view. The driver decides how to
- * share and reduce memory.
+ * the ring. Its chunks carry one bit, "all contributors so far share memory with the whole view".
+ * A member that commits that step in this view has the word of all members, as have all others
+ * that commit it. From the next step on they reduce flat, until the next view. The driver decides
+ * how to share and reduce memory.
  *
  * A step that one member has committed flat lies open to all: every other member of that view has
- * all its shares mapped. So if the next view settles that step, and all of it share memory, members
- * take large results from there. Then no member hands them over. */
+ * all its shares mapped. So if the next view settles that step, and all of it share memory,
+ * members take large results from there. Then no member hands them over. Rules: docs/protocol.md 9
+ * and 10. */
 #include <string.h>
 
 #include "base/assert.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route as src/core sees it: its memory, and one switch from event to its file. */
+/* All-reduce as src/core sees it: its memory, and one switch from event to its file. No rule of
+ * the protocol is here. */
 #include "allreduce/allreduce.h"
 
 struct allreduce *allreduce_lay_out(struct carver *carver, uint32_t members, uint32_t entries)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FLAT_DONE and FLAT_FAILED: what has become of a bucket in shared memory. */
+/* FLAT_DONE and FLAT_FAILED: what has become of a bucket in shared memory. Rules: docs/protocol.md
+ * 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

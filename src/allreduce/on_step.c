@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The caller's side of a step: STEP_BEGIN, WEIGHT, DECLINE, BUCKET_START, STEP_SEAL, DEAL. Wrong
- * calls are the API's to refuse; here they are broken invariants. */
+ * calls are the API's to refuse; here they are broken invariants. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

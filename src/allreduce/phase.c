@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of the running step, and the transitions from one to another. */
+/* The phases of the running step, and the transitions from one to another. Rules: docs/protocol.md
+ * 9. */
 #include "base/assert.h"
 #include "core/phases.h"
 #include "allreduce/allreduce.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data path's two questions: what to send next, and where a frame that has arrived belongs.
  * Frames are matched by (epoch, step, bucket, number), never by order of arrival; what does not
- * match the present view is dropped or left waiting. */
+ * match the present view is dropped or left waiting. Rules: docs/protocol.md 5, 9 and 10. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

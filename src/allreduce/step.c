@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The running step between the caller, the view and the ledger: when it may begin, how its buckets
- * start on a new ring, when it commits. Commit needs nobody's consent: every bucket's result is
- * here (docs/design/0001-core.md, Steps and commit). */
+ * start on a new ring, when it commits. A commit needs no word of others: the result of every
+ * bucket is here (docs/design/0001-core.md, Steps and commit). Rules: docs/protocol.md 5, 6, 9 and
+ * 13. */
 #include <string.h>
 
 #include "base/assert.h"

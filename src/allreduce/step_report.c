@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The running step, as membership knows it. */
+/* The running step, as membership knows it. No rule of the protocol is here. */
 #include "base/assert.h"
 #include "allreduce/allreduce.h"
 

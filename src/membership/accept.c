@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ACCEPT, the second pass (docs/protocol.md 5): what the accepted proposal says of the members of
- * our view, who must be fenced before our vote goes on, and where it goes next. */
+/* ACCEPT, the second pass (docs/protocol.md 4 and 5): what the accepted proposal says of the
+ * members of our view, who must be fenced before our vote goes on, and where it goes next. */
 #include "base/assert.h"
 #include "membership/agreement.h"
 
@@ -20,8 +20,8 @@ uint32_t accept_flags(const struct agreement *agreement, const struct spotnik_vi
 }
 
 /* FENCED goes to every peer that does not vote in this ballot, before the ballot goes on. So a
- * clean end of our link to one of them can never mean that we had gone on without it (protocol.md
- * 4 and 6). It goes again over each later link. The next rank from `from` on; NO_RANK: none. */
+ * clean end of our link to one of them can never mean that we had gone on without it. It goes again
+ * over each later link. The next rank from `from` on; NO_RANK: none. */
 uint32_t accept_fence(struct agreement *agreement, const struct spotnik_view *view, uint32_t from,
                       uint32_t *near)
 {

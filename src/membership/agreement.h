@@ -189,6 +189,18 @@ bool tree_accept_awaits(const struct agreement *agreement, const struct agreemen
                         uint32_t rank);
 void tree_accept_hear(struct agreement *agreement, uint32_t rank);
 
+/* What a new view has changed. */
+struct view_changes {
+    uint32_t lost, left, joined;
+    uint32_t ended, silent; /* of the lost: by what we know of them */
+};
+
+/* view_changes.c */
+struct view_changes view_changes_of(const struct spotnik_view *view,
+                                    const struct spotnik_known *known,
+                                    const struct spotnik_prepare *prepare,
+                                    const struct spotnik_proposal *proposal);
+
 /* decision.c */
 enum decision decision_of(const struct decision_input *in);
 bool decision_is_near(const struct spotnik_enter *joiner, uint64_t settled);

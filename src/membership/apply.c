@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The effects of the machines of membership, carried out on the core. Each function follows the
- * order of the fields in its struct. */
+ * order of the fields in its struct. No rule of the protocol is here. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

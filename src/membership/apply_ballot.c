@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of a ballot (docs/protocol.md 5), carried out on the core: what the agreement decides
- * (agreement.h) is sent, timed and told to the driver here. */
+/* The steps of a ballot (docs/protocol.md 5 and 11), carried out on the core: what the agreement
+ * decides (agreement.h) is sent, timed and told to the driver here. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes by a tree, carried out on the core: what tree_prepare.c and tree_accept.c decide is sent
- * here. */
+ * here. Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the witness is asked who goes on of two halves (tie_break.c). */
+/* When the witness is asked who goes on of two halves (tie_break.c). Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

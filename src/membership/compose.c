@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages. A SEND in the queue names only the kind of message. Its body is read from the core's
- * state when the driver polls, which it does after every event: no message is copied or
- * allocated. */
+ * state when the driver polls, which it does after every event: no message is copied or allocated.
+ * Rules: docs/protocol.md 3 and 9. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

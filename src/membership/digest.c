@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do all members hold the same results (docs/design/0014-ties.md)? The driver tells the digest
- * of every result that its caller got. A member chains them from the first step of the view on, and
+/* Do all members hold the same results (docs/design/0014-ties.md)? The driver tells the digest of
+ * every result that its caller got. A member chains them from the first step of the view on, and
  * its heartbeats carry the chain. Ring neighbours compare: one step that differs makes all later
  * links of the chain differ. Decides which of two neighbours that differ is the odd one, and ends
- * it: wrong weights are worse than a crash. */
+ * it: wrong weights are worse than a crash. Rules: docs/protocol.md 9. */
 #include "base/assert.h"
 #include "membership/audit.h"
 

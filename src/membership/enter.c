@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joiner: whom do we ask to let us in, and when? We ask one sponsor, again after every step that we
- * have replayed, and another one when it has long been silent. */
+/* Joiner: whom do we ask to let us in, and when? We ask one sponsor, again after every step that
+ * we have replayed, and another one when it has long been silent. Rules: docs/protocol.md 11. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/admission.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evidence against peers, as the rest of membership sees it: values of the core for the detector
- * (detection.h). */
+ * (detection.h). No rule of the protocol is here. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -3,7 +3,7 @@
  *
  * The nearest live predecessor of a lost member starts at once; every further witness waits
  * stagger_ns longer than the one before. So one loss seen by a whole host starts one ballot, and
- * yet none is missed when the first witness dies too. */
+ * yet none is missed when the first witness dies too. Rules: docs/protocol.md 4. */
 #include <string.h>
 
 #include "base/assert.h"

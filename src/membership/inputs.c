@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machines of membership read of their member, as plain values. */
+/* What the machines of membership read of their member, as plain values. No rule of the protocol
+ * is here. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

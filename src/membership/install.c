@@ -1,57 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RESTART, the third pass: install the chosen view. The one place where the epoch changes. */
+/* RESTART, the third pass: install the chosen view. The one place where the epoch changes. Rules:
+ * docs/protocol.md 8. */
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"
 
-/* Why a member is lost, as far as we know ourselves or the last PREPARE has said. */
-static uint8_t cause_of(const struct spotnik_core *core, uint32_t rank)
-{
-    bool told = core->membership->agreement.prepare.ballot.round != 0
-                && core->membership->agreement.prepare.report_count == core->view.size;
-
-    SPOTNIK_ASSERT(rank < core->view.size);
-    return spotnik_evidence_merge(core->membership->evidence_table.known[rank].evidence,
-                                  told ? core->membership->agreement.prepare.report[rank].evidence
-                                       : SPOTNIK_EVIDENCE_NONE);
-}
-
 /* Members that went and came, for status; the view is still the old one. */
 static void count_changes(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
+    struct spotnik_core_status *status = &core->status;
+    struct view_changes changes =
+        view_changes_of(&core->view, core->membership->evidence_table.known,
+                        &core->membership->agreement.prepare, proposal);
+
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER);
-    uint32_t lost = 0, left = 0, joined = 0, ended = 0, silent = 0, near = 0;
-    for (uint32_t rank = 0; rank < core->view.size; rank++) {
-        uint32_t at = spotnik_proposal_find_near(proposal, core->view.entry[rank].member.id, near);
-        near = at == SPOTNIK_NO_RANK ? near : at + 1;
-        bool stays = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_MEMBER);
-        bool cut = at != SPOTNIK_NO_RANK && (proposal->entry[at].flags & SPOTNIK_ENTRY_CUT);
-        if (cut) {
-            lost++;
-            silent++;
-        } else if (!stays
-                   && (core->membership->evidence_table.known[rank].leaving
-                       || at != SPOTNIK_NO_RANK))
-            left++;
-        else if (!stays) {
-            uint8_t cause = cause_of(core, rank);
-            lost++;
-            ended += cause >= SPOTNIK_EVIDENCE_TAINTED;
-            silent += cause == SPOTNIK_EVIDENCE_SILENT;
-        }
-    }
-    for (uint32_t i = 0; i < proposal->entry_count; i++)
-        joined += (proposal->entry[i].flags & SPOTNIK_ENTRY_JOINER) != 0;
-    core->status.last_lost = lost;
-    core->status.last_ended = ended;
-    core->status.last_silent = silent;
-    core->status.last_left = left;
-    core->status.last_joined = joined;
-    core->status.losses += lost;
-    core->status.leaves += left;
-    core->status.joins += joined;
+    status->last_lost = changes.lost;
+    status->last_ended = changes.ended;
+    status->last_silent = changes.silent;
+    status->last_left = changes.left;
+    status->last_joined = changes.joined;
+    status->losses += changes.lost;
+    status->leaves += changes.left;
+    status->joins += changes.joined;
 }
 
 static uint32_t rank_to_be(const struct spotnik_proposal *proposal, struct spotnik_id id)
@@ -164,6 +136,51 @@ static void audit_pause(struct spotnik_core *core, bool ends)
     core->paused = core->membership->pause.on;
 }
 
+/* What was known of the old view goes over to the new one, or is void in it. */
+static void carry_evidence(struct spotnik_core *core, const struct spotnik_proposal *proposal)
+{
+    struct evidence_table *table = &core->membership->evidence_table;
+
+    if (core->role == SPOTNIK_ROLE_MEMBER)
+        /* PREPARE of the old epoch is void: its array is free */
+        evidence_table_carry(table, &core->view, proposal,
+                             core->membership->agreement.prepare.report);
+    else
+        evidence_table_clear(table, core->limits.members_max);
+    carry_ends(core, proposal);
+}
+
+/* The proposal becomes our view. */
+static void enter_view(struct spotnik_core *core, struct spotnik_proposal *proposal)
+{
+    bool next = core->view.epoch == 0
+                || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
+
+    role_set(core, SPOTNIK_ROLE_MEMBER);
+    if (next && proposal->brief.run_count == 0)
+        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
+    spotnik_proposal_copy(&core->chosen, proposal);
+    view_settle(core);
+    core->rank = spotnik_view_rank(&core->view, core->self.id);
+    forget_decision(core);
+    step_view(core);
+    settle(core, proposal);
+    audit_digests(core);
+}
+
+/* The instants from which the view counts, and what it makes of our joiners. */
+static void begin_view(struct spotnik_core *core)
+{
+    struct membership *membership = core->membership;
+
+    core->status.restarted_ns = core->now_ns;
+    membership->heartbeat_ns = core->now_ns;
+    membership->settle_ns =
+        spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << membership->settles);
+    for (uint32_t i = 0; i < core->view.size; i++)
+        joiners_remove(&membership->joiners, core->view.entry[i].member.id);
+}
+
 enum ballot_next view_install(struct spotnik_core *core, struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);
@@ -175,34 +192,13 @@ enum ballot_next view_install(struct spotnik_core *core, struct spotnik_proposal
         step_aside(core, proposal);
         return BALLOT_WAITS;
     }
-    bool next = core->view.epoch == 0
-                || (core->role == SPOTNIK_ROLE_MEMBER && proposal->epoch == core->view.epoch + 1);
     if (core->role == SPOTNIK_ROLE_MEMBER) {
         count_changes(core, proposal);
         joiners_left_out(core, proposal);
-        /* PREPARE of the old epoch is void: its array is free */
-        evidence_table_carry(&core->membership->evidence_table, &core->view, proposal,
-                             core->membership->agreement.prepare.report);
-    } else {
-        evidence_table_clear(&core->membership->evidence_table, core->limits.members_max);
     }
-    carry_ends(core, proposal);
-    role_set(core, SPOTNIK_ROLE_MEMBER);
-    if (next && proposal->brief.run_count == 0)
-        spotnik_brief_make(proposal, &core->view, core->limits.brief_members);
-    spotnik_proposal_copy(&core->chosen, proposal);
-    view_settle(core);
-    core->rank = spotnik_view_rank(&core->view, core->self.id);
-    forget_decision(core);
-    step_view(core);
-    settle(core, proposal);
-    audit_digests(core);
-    core->status.restarted_ns = core->now_ns;
-    core->membership->heartbeat_ns = core->now_ns;
-    core->membership->settle_ns =
-        spotnik_time_add(core->now_ns, core->limits.heartbeat_ns << core->membership->settles);
-    for (uint32_t i = 0; i < core->view.size; i++)
-        joiners_remove(&core->membership->joiners, core->view.entry[i].member.id);
+    carry_evidence(core, proposal);
+    enter_view(core, proposal);
+    begin_view(core);
     queue_action(core, SPOTNIK_ACTION_VIEW)->epoch = core->view.epoch;
     restart_broadcast(core);
     peers_after_view(core);

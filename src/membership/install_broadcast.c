@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place of
- * a circle. A member that has installed the view is busy with data at once, and a circle would wait
- * at every hop. Nothing has to come back: if a member is missed, the first peer that hears it speak
- * in an old epoch tells it.
+/* The route of RESTART, the third pass: a tree over the entries of the chosen proposal, in place
+ * of a circle. A member that has installed the view is busy with data at once, and a circle would
+ * wait at every hop. Nothing has to come back: if a member is missed, the first peer that hears it
+ * speak in an old epoch tells it.
  *
  * Places count from the initiator: see tree_layout.c. Blocks are of `warm_count`, so that a tree
  * link is a warm one; each member tells three at most. Where passes go by a tree heads of blocks
- * tell two others, by new links: a chain of them would be as long as a small ring. */
+ * tell two others, by new links: a chain of them would be as long as a small ring. Rules:
+ * docs/protocol.md 8. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

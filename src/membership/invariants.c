@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is true of a core between any two events that may change who is in (docs/protocol.md 4 to
- * 7). A breach is a fault of ours: to go on would break a promise, so it stops the process, which
- * the others survive. The events of the data path are left out: they change none of it, and a small
+/* What is true of a core between any two events that may change who is in (docs/protocol.md 8). A
+ * breach is a fault of ours: to go on would break a promise, so it stops the process, which the
+ * others survive. The events of the data path are left out: they change none of it, and a small
  * step has a dozen. */
 #include "base/assert.h"
 #include "membership/membership.h"

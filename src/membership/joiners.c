@@ -2,7 +2,7 @@
 /* Sponsor: which joiners ask, which of them is worth a view change, and how long all members wait
  * for it. A view change comes at a quiet moment of the sponsor: at once while its caller computes,
  * else right after its next commit. So no data already moved is reduced twice for the sake of a
- * joiner (P7). */
+ * joiner (P7). Rules: docs/protocol.md 11. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/admission.h"

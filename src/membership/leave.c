@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A planned departure is a view change that its subject starts itself. It votes, hands over what
  * only it holds, and goes when the view without it is installed. Decides when we ask for that
- * view. */
+ * view. Rules: docs/protocol.md 12. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/admission.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The peers of a new view: which are watched, and which are linked. */
+/* The peers of a new view: which are watched, and which are linked. Rules: docs/protocol.md 4. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

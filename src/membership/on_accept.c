@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ACCEPT arrives: vote and pass on; or, if it is ours, every voter has accepted and the view is
- * chosen. */
+ * chosen. Rules: docs/protocol.md 5 and 6. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

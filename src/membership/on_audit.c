@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RESULT, WOKEN, PAUSE_CHECK, PAUSE_ACK, and what else the audit must see: each becomes values for
- * its machine (audit.h), and apply.c carries out what the machine returns. */
+ * its machine (audit.h), and apply.c carries out what the machine returns. Rules: docs/protocol.md
+ * 9. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

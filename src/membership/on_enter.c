@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ENTER, ENTER_READY, and what else the admission must see: each becomes values for its machine
  * (admission.h). The first half is the joiner's side (enter.c), the second the sponsor's
- * (joiners.c). */
+ * (joiners.c). Rules: docs/protocol.md 11. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

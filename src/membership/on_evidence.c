@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* New evidence against a peer, or a sign of its life: the detector (detection.h) decides, apply.c
- * carries out. */
+ * carries out. No rule of the protocol is here. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

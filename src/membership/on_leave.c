@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LEAVE, and the tick that asks again (leave.c). */
+/* LEAVE, and the tick that asks again (leave.c). No rule of the protocol is here. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LINK_UP, LINK_DOWN, DIAL_FAILED, DEATH, CHANNEL_DOWN, PATH_DOWN: what the end of a connection
- * proves, and what it does not (src/member/evidence.h). */
+ * proves, and what it does not (src/member/evidence.h). Rules: docs/protocol.md 4. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MESSAGE: what every control message means by itself (its sender lives, its sender is at this
- * epoch), then its own file. */
+ * epoch), then its own file. Rules: docs/protocol.md 3. */
 #include "membership/membership.h"
 
 /* We know where it stands now, and it knows whatever it must before anything of ours. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PREPARE arrives: promise and pass on; or, if it is ours, it has come round; or it is outbid and
- * only its facts count. */
+ * only its facts count. Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

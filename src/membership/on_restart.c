@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RESTART arrives: a member has installed a view. It was chosen, so all its members install it,
- * whatever ballots are under way. */
+ * whatever ballots are under way. Rules: docs/protocol.md 6 and 8. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

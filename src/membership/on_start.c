@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on
- * that had lost everybody. */
+ * that had lost everybody. Rules: docs/protocol.md 2. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

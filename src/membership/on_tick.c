@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TICK: heartbeats, silence, and the timers that keep the protocol moving when nobody speaks. */
+/* TICK: heartbeats, silence, and the timers that keep the protocol moving when no member speaks.
+ * Rules: docs/protocol.md 14. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ASK, PROMISE and ACCEPTED arrive: the passes by a tree (apply_tree.c). */
+/* ASK, PROMISE and ACCEPTED arrive: the passes by a tree (apply_tree.c). Rules: docs/protocol.md
+ * 5. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

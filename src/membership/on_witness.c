@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WITNESS: its answer (tie_break.c). */
+/* WITNESS: its answer (tie_break.c). Rules: docs/protocol.md 6. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

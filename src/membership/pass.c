@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sending PREPARE and ACCEPT on, hop by hop: over a warm link at once, over a new one as soon as
- * it is up. RESTART goes its own way: install_broadcast.c. */
+ * it is up. RESTART goes its own way: install_broadcast.c. Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -2,7 +2,8 @@
 /* A path between two hosts that has broken, while the others reach both. Heartbeats run between
  * ring neighbours, whose silence tells of it. Elsewhere only data run, and the driver sees that
  * they are not acknowledged. Then every voter signs whom it does not reach, and one of two such
- * hosts is left out (member/paths.h). It comes in again when it reaches all (enter.c). */
+ * hosts is left out (member/paths.h). It comes in again when it reaches all (enter.c). Rules:
+ * docs/protocol.md 4. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

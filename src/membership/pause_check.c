@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pause check: have the others decided without us while we were stopped? (docs/design/0014-ties.md)
+/* Pause check: have the others decided without us while we were stopped?
+ * (docs/design/0014-ties.md)
  *
  * Data from before the stop may complete a step that the others repeat without us, since they took
  * us for lost. So a member whose own clock is late asks all members it is linked to. It commits
  * nothing until a quorum of the view has answered that it has promised nothing in our epoch. A
  * member that has gone on answers with its view, by a rule that holds anyway, so we learn it at
  * once. If no quorum answers, a ballot finds out. Decides only when to hold commits back; no
- * promise of safety rests on it. */
+ * promise of safety rests on it. Rules: docs/protocol.md 9. */
 #include <string.h>
 
 #include "base/assert.h"

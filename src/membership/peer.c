@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of peers: links, watched peers, peers that must still learn of the view. */
+/* The table of peers: links, watched peers, peers that must still learn of the view. Rules:
+ * docs/protocol.md 8. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the end of a peer is worth as evidence (src/member/evidence.h). */
+/* What the end of a peer is worth as evidence (src/member/evidence.h). Rules: docs/protocol.md
+ * 4. */
 #include "base/assert.h"
 #include "membership/detection.h"
 

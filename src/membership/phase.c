@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of an initiator's ballot, the ways from one to another, and when it is retried. */
+/* The phases of an initiator's ballot, the moves from one to another, and when it is retried.
+ * Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "core/phases.h"
 #include "membership/membership.h"

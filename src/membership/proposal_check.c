@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A proposal that a peer has sent: is it built on our view, and do its numbers fit? */
+/* A proposal that a peer has sent: is it built on our view, and do its numbers fit? Rules:
+ * docs/protocol.md 1. */
 #include "base/assert.h"
 #include "membership/membership.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When is the silence of one peer a loss? On top of the limit of its gaps (member/detector.h) its
- * kernel may speak for it, and our own lateness against us. */
+ * kernel may speak for it, and our own lateness against us. Rules: docs/protocol.md 4 and 14. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/detection.h"

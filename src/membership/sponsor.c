@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The joiners that ask this member to let them in (joiners.c): when one is worth a ballot, and when
- * it is forgotten. */
+/* The joiners that ask this member to let them in (joiners.c): when one is worth a ballot, and
+ * when it is forgotten. Rules: docs/protocol.md 11. */
 #include "base/assert.h"
 #include "base/time.h"
 #include "membership/membership.h"

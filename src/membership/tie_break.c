@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact ties: half of the view is all that promised, and the witness says which half goes on. One
  * member at most can have the witness for an epoch (docs/design/0014-ties.md). The initiator asks
- * for it and decides by its own word alone: others of its half need not know. What it was told once
- * in an epoch stays true in it. */
+ * for it and decides by its own word alone: others of its half need not know. What it was told
+ * once in an epoch stays true in it. Rules: docs/protocol.md 6. */
 #include "base/assert.h"
 #include "membership/agreement.h"
 

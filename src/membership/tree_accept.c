@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The second pass by a tree: ACCEPT goes down, by the places of the first pass, and each voter
- * votes for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it. ACCEPT
- * goes round none but those that do not vote. A voter that is lost is new evidence, which makes a
- * higher ballot. */
+ * votes for it. ACCEPTED comes up: its sender has accepted, and so have all voters below it.
+ * ACCEPT goes round none but those that do not vote. A voter that is lost is new evidence, which
+ * makes a higher ballot. Rules: docs/protocol.md 5. */
 #include "base/assert.h"
 #include "membership/agreement.h"
 

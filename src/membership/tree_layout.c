@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shape of the trees that passes go by. Places count from the initiator. They form blocks of
  * `block`, the reach of a warm link: within a block place p tells 2p+1 and 2p+2. The head of a
- * block tells the next head. Where members are many it tells two heads, as if heads were a block of
- * their own, and no place is deeper than the logarithm of the size. */
+ * block tells the next head. Where members are many it tells two heads, as if heads were a block
+ * of their own, and no place is deeper than the logarithm of the size. Rules: docs/protocol.md
+ * 8. */
 #include "base/assert.h"
 #include "membership/agreement.h"
 

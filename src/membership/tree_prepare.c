@@ -6,7 +6,8 @@
  * have been asked, too: none leaves its member before.
  *
  * A tree finds the dead and the living, but not a member that is silent to the one above it alone.
- * Then, and wherever a ballot has failed, the next one goes round the ring as in small views. */
+ * Then, and wherever a ballot has failed, the next one goes round the ring as in small views.
+ * Rules: docs/protocol.md 5. */
 #include <string.h>
 
 #include "base/assert.h"
