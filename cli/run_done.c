@@ -36,7 +36,7 @@ bool run_done_appears(struct run *run, uint64_t now_ns)
 {
     uint64_t step, print;
 
-    if (run->most_step || run->finished || now_ns < run->looked_done_ns + SPOTNIK_S)
+    if (run->most_step || run->state == RUN_DONE || now_ns < run->looked_done_ns + SPOTNIK_S)
         return false;
     run->looked_done_ns = now_ns;
     if (!read_record(run, &step, &print) || print == run->done_print)

@@ -83,7 +83,7 @@ static void kill_one(struct run *run)
 {
     uint32_t members = run_members(run);
     struct agent_worker *worker =
-        run->finished || members <= run->options->min ? NULL : victim(run, members);
+        run->state == RUN_DONE || members <= run->options->min ? NULL : victim(run, members);
 
     if (!worker)
         return;
@@ -127,7 +127,8 @@ static bool awaits_a_place(const struct run *run)
 static uint64_t churn_due_ns(const struct run *run)
 {
     const struct churn *churn = &run->options->churn;
-    if (run->churn_at == churn->event_count || run->finished || run->stage || awaits_a_place(run))
+    if (run->churn_at == churn->event_count || run->state == RUN_DONE || run->stage
+        || awaits_a_place(run))
         return SPOTNIK_NEVER;
     double after_ns = (double)(churn->event[run->churn_at].at_ms - churn->event[0].at_ms) * 1e6
                       / run->options->speedup;
@@ -182,7 +183,7 @@ static void heed_notices(struct run *run)
     while (notice_watcher_next(&run->watcher, &notice)) {
         enum notice_watcher_act act =
             notice_watcher_heed(&run->watcher, &notice, now_ns(), wall_ms());
-        if (run->stage || run->finished)
+        if (run->stage || run->state == RUN_DONE)
             continue;
         if (act == NOTICE_WATCHER_LEAVE)
             leave_for_notice(run, &notice);
@@ -200,11 +201,11 @@ static void heed_notices(struct run *run)
 /* The machine stays after all: one leave, one join. */
 static void come_back(struct run *run)
 {
-    if (notice_watcher_lied(&run->watcher, now_ns()) && !run->stage && !run->finished) {
+    if (notice_watcher_lied(&run->watcher, now_ns()) && !run->stage && run->state != RUN_DONE) {
         run_say(run, "the notice is past, and this machine is still here");
         run->coming_back = true;
     }
-    if (!run->coming_back || run->stage || run->finished || agent_running(&run->agent))
+    if (!run->coming_back || run->stage || run->state == RUN_DONE || agent_running(&run->agent))
         return;
     run->coming_back = false;
     for (uint32_t i = 0; i < run->options->max; i++)
@@ -213,7 +214,7 @@ static void come_back(struct run *run)
 
 static bool is_waiting_to_come_back(const struct run *run)
 {
-    return (run->watcher.away || run->coming_back) && !run->stage && !run->finished;
+    return (run->watcher.away || run->coming_back) && !run->stage && run->state != RUN_DONE;
 }
 
 static uint64_t due_ns(const struct run *run)
@@ -250,26 +251,26 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
 static bool replace(struct run *run, enum agent_end end, const struct agent_worker *worker,
                     bool stillborn)
 {
-    if (!run->options->respawn || run->finished || run->refused || run->stage || run->watcher.away
+    if (!run->options->respawn || run->state >= RUN_REFUSING || run->stage || run->watcher.away
         || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
-    if (!run->crashing && run->failures >= FAILURES_MAX) {
-        run->crashing = true;
+    if (run->state == RUN_TRAINS && run->failures >= FAILURES_MAX) {
+        run_state_reach(run, RUN_CRASHING);
         run_say(run,
                 "%u workers in a row ended before their first step was committed: not replacing "
                 "any more; see what they said",
                 FAILURES_MAX);
     }
-    if (!run->crashing && worker->failures >= run->options->failures_max) {
-        run->crashing = true;
+    if (run->state == RUN_TRAINS && worker->failures >= run->options->failures_max) {
+        run_state_reach(run, RUN_CRASHING);
         run_say(
             run,
             "w%u is the last of %u in a row that ended so within 10 minutes of their start: not "
             "replacing any more (--max-failures); see what the first of them said",
             worker->number, worker->failures);
     }
-    return !run->crashing;
+    return run->state == RUN_TRAINS;
 }
 
 /* A worker that started too late to become a member would wait for the job, or found it anew and
@@ -285,9 +286,9 @@ static void send_late_ones_home(struct run *run)
 /* No worker is left that would go on training. */
 static void finish(struct run *run)
 {
-    if (!run->finished && !run_is_done(run))
+    if (run->state != RUN_DONE && !run_is_done(run))
         return;
-    run->finished = true;
+    run_state_reach(run, RUN_DONE);
     send_late_ones_home(run);
 }
 
@@ -295,7 +296,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
 {
     char text[64];
     uint32_t number = worker->number;
-    bool late = run->finished;
+    bool late = run->state == RUN_DONE;
     enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
@@ -312,7 +313,7 @@ static void reap_one(struct run *run, struct agent_worker *worker, int status)
                 text, run->options->done_folder ? run->options->done_folder : "");
     if (!late && run->ended)
         finish(run);
-    run->agent.told &= run->finished; /* it has left, and the others train on */
+    run->agent.told &= run->state == RUN_DONE; /* it has left, and the others train on */
     struct agent_worker *next = replace(run, end, worker, stillborn) ? start(run) : NULL;
     if (next) {
         run->respawns++;
@@ -386,12 +387,12 @@ static void look_for_company(struct run *run)
         run_say(run,
                 "the job is done after step %llu; who waits for others to make another step leaves",
                 (unsigned long long)run->ended_step);
-        run->finished = true;
+        run_state_reach(run, RUN_DONE);
         send_late_ones_home(run);
     }
     if (!run_is_stuck(run))
         return;
-    run->stuck = true;
+    run_state_reach(run, RUN_STUCK);
     run_say(run,
             "%u of %u needed are here, and nobody can come: ending. Start it again, with %sa lower "
             "minimum (-n MIN:MAX)",
@@ -454,7 +455,7 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     look_at_waiting(run);
     look_at_folder(run);
     if (run_done_appears(run, now_ns())) {
-        run->finished = true;
+        run_state_reach(run, RUN_DONE);
         send_late_ones_home(run);
     }
     take_signals(run);
@@ -476,11 +477,11 @@ static int verdict(const struct run *run)
 
     if (is_unsaved(run))
         return RUN_UNSAVED;
-    if (run->finished)
+    if (run->state == RUN_DONE)
         return 0;
-    if (run->refused)
+    if (run->state == RUN_REFUSING)
         return RUN_REFUSED;
-    if (agent->first_error && (run->crashing || run->stuck))
+    if (agent->first_error && run->state != RUN_TRAINS)
         return agent->first_error;
     if (agent->ended[AGENT_INTERRUPTED] || run->stage)
         return 75;
@@ -495,10 +496,10 @@ static void sum_up(const struct run *run)
     run_say(run,
             "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u "
             "done",
-            run->finished        ? "done"
-            : verdict(run) == 75 ? "interrupted"
-            : run->refused       ? "refused: another founding has the job's name or place"
-                                 : "ended",
+            run->state == RUN_DONE       ? "done"
+            : verdict(run) == 75         ? "interrupted"
+            : run->state == RUN_REFUSING ? "refused: another founding has the job's name or place"
+                                         : "ended",
             (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
             agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],
             agent->ended[AGENT_DONE]);

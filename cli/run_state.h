@@ -13,7 +13,18 @@
 /* status: the job was asked for checkpoints and completed none (an input/output error there) */
 #define RUN_UNSAVED 74
 
+/* Where a run stands. It moves forward only: run_state.c has the moves. */
+enum run_state {
+    RUN_TRAINS,   /* workers that are lost are replaced, if the user wants that */
+    RUN_CRASHING, /* workers fail one after the other: none is replaced any more */
+    RUN_STUCK,    /* we end the workers: no member can come that would let them go on */
+    RUN_REFUSING, /* another founding has the name of a worker's job, or its place */
+    RUN_DONE,     /* the job is done: no worker is replaced any more */
+    RUN_STATES,
+};
+
 struct run {
+    enum run_state state;
     const struct run_options *options;
     struct agent agent;
     struct spotnik_prng prng;
@@ -30,12 +41,7 @@ struct run {
     uint32_t stage;
     size_t churn_at;
     struct notice_watcher watcher;
-    bool coming_back; /* start workers again as soon as those that left are gone */
-    bool finished;    /* the job is done: no worker is replaced any more */
-    /* another founding has the name of a worker's job, or its place: no worker is replaced */
-    bool refused;
-    bool crashing;      /* workers fail one after the other: no worker is replaced any more */
-    bool stuck;         /* we ended the workers: no member can come that would let them go on */
+    bool coming_back;   /* start workers again as soon as those that left are gone */
     uint64_t most_step; /* the last step that any worker has told of */
     /* the record of an end of the job that was there before us; 0: none */
     uint64_t done_print;
@@ -55,6 +61,9 @@ struct run {
     } told[SPOTNIK_SAID_KINDS];
     bool unsaved; /* the last worker ended, and its last checkpoint had failed */
 };
+
+/* run_state.c: go there, unless the run stands there or further. */
+void run_state_reach(struct run *run, enum run_state state);
 
 /* A line of our own on standard error, unless the user wants none. The second kind has an id, as
  * docs/reference/messages.md explains it. */

@@ -75,7 +75,8 @@ static void look_at_steps(struct run *run, uint64_t now_ns)
 /* A member that ends with the job is at most one step behind the others. */
 static void look_at_ends(struct run *run)
 {
-    if (!run->ended || run->ended_told || run->finished || run->most_step <= run->ended_step + 1)
+    if (!run->ended || run->ended_told || run->state == RUN_DONE
+        || run->most_step <= run->ended_step + 1)
         return;
     run->ended_told = true;
     run_say(run,
@@ -118,11 +119,11 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
 /* Do not start it again: only a person can tell which of the two is meant. */
 static void look_at_refusals(struct run *run)
 {
-    for (uint32_t i = 0; i < run->agent.places && !run->refused; i++) {
-        run->refused = __atomic_load_n(&run->agent.slots->slot[i].refused, __ATOMIC_ACQUIRE);
-        if (run->refused)
-            run_say(
-                run,
+    for (uint32_t i = 0; i < run->agent.places && run->state < RUN_REFUSING; i++) {
+        if (!__atomic_load_n(&run->agent.slots->slot[i].refused, __ATOMIC_ACQUIRE))
+            continue;
+        run_state_reach(run, RUN_REFUSING);
+        run_say(run,
                 "another founding has this job's name or its place, as the worker's error says: "
                 "ending with status %d, replacing no worker",
                 RUN_REFUSED);
@@ -188,7 +189,7 @@ void run_ended(struct run *run, const struct agent_worker *worker)
     }
     run->ended = true;
     if (__atomic_load_n(&slot_of(run, worker)->done, __ATOMIC_ACQUIRE))
-        run->finished = true;
+        run_state_reach(run, RUN_DONE);
 }
 
 /* A replacement starts in the turn in which its predecessor ends. So one that is not there by now
@@ -199,7 +200,7 @@ bool run_is_stuck(const struct run *run)
     bool comes_back = run->watcher.away || run->coming_back;
 
     return run->needed && run->options->local && !traced && !comes_back && !run->stage
-           && !run->finished && agent_running(&run->agent) < run->needed;
+           && run->state != RUN_DONE && agent_running(&run->agent) < run->needed;
 }
 
 bool run_is_left_over(const struct run *run)
