@@ -30,14 +30,21 @@ static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const vo
     return 0;
 }
 
+static int q8_refuse(uint32_t bucket, enum spotnik_dtype dtype)
+{
+    if (dtype != SPOTNIK_Q8)
+        return 0;
+    return spotnik_error_return(
+        SPOTNIK_ERR_ARGUMENT,
+        "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
+}
+
 int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
                              size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    if (dtype == SPOTNIK_Q8)
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
-    return reduce_check(job, bucket, data, count, dtype, op);
+    int rc = q8_refuse(bucket, dtype);
+
+    return rc ? rc : reduce_check(job, bucket, data, count, dtype, op);
 }
 
 int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
@@ -62,25 +69,27 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
     return rc;
 }
 
-int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
-                      enum spotnik_dtype dtype, enum spotnik_op op)
+/* spotnik_job_reduce() checks the rest. */
+static int reduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                  enum spotnik_dtype dtype, enum spotnik_op op, bool from)
 {
     int rc = spotnik_job_handle_check(job);
 
     if (!rc)
-        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
+        rc = q8_refuse(bucket, dtype);
+    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, from);
+}
+
+int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
+                      enum spotnik_dtype dtype, enum spotnik_op op)
+{
+    return reduce(job, bucket, data, count, dtype, op, false);
 }
 
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                            enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    int rc = spotnik_job_handle_check(job);
-
-    if (!rc)
-        rc = spotnik_job_reduce_check(job, bucket, data, count, dtype, op);
-    return rc ? rc
-              : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+    return reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)
