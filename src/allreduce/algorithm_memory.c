@@ -40,7 +40,7 @@ static struct spotnik_placement place(const struct spotnik_core *core,
     return allreduce_verdict(SPOTNIK_VERDICT_BAD);
 }
 
-/* In memory, everybody's share. */
+/* In memory, the shares of all. */
 static bool awaits(const struct spotnik_core *core, const struct spotnik_bucket *bucket,
                    uint32_t rank)
 {

@@ -64,7 +64,7 @@ void allreduce_ring_next(const struct spotnik_core *core, const struct spotnik_b
     ret->count = chunk.count;
 }
 
-/* Of our stream. */
+/* Where a frame of our stream belongs. */
 struct spotnik_placement allreduce_ring_place(const struct spotnik_bucket *bucket,
                                               const struct spotnik_chunk_header *header)
 {
@@ -117,7 +117,7 @@ void allreduce_ring_receive(struct spotnik_core *core, struct spotnik_bucket *bu
     bool sharing =
         header->sharing && (chunk.kind == SPOTNIK_RING_COPY || core->allreduce->flat.ours);
     core->allreduce->flat.carried[generation][chunk.hop] = sharing;
-    if (chunk.kind != SPOTNIK_RING_REDUCE) /* everybody's word is in it */
+    if (chunk.kind != SPOTNIK_RING_REDUCE) /* the word of all is in it */
         core->allreduce->flat.agreed[generation] = sharing;
     if (spotnik_transaction_receive(&core->step, bucket))
         flat_spread(core, header->bucket, bucket, header->step);

@@ -33,7 +33,6 @@ void allreduce_whole_complete(struct spotnik_core *core, struct spotnik_bucket *
                               const struct spotnik_chunk_header *header)
 {
     SPOTNIK_ASSERT(bucket->complete);
-    core->allreduce->flat.agreed[header->step & 1] =
-        bucket->sharing; /* everybody's word is in it */
+    core->allreduce->flat.agreed[header->step & 1] = bucket->sharing; /* the word of all is in it */
     flat_spread(core, header->bucket, bucket, header->step);
 }

@@ -12,7 +12,7 @@
 #include "core/meet.h"
 #include "member/hosts.h"
 
-/* Of the running step, in the eyes of the caller. */
+/* The running step, in the eyes of the caller. */
 enum step_phase {
     STEP_IDLE,    /* it is not asked for */
     STEP_WANTED,  /* it is, and may not begin yet */

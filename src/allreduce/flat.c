@@ -108,7 +108,7 @@ void flat_settle(struct spotnik_core *core, bool handed)
         core->allreduce->flat.ours && SPOTNIK_IS_PLANTED(core, FLAT_UNASKED);
 }
 
-/* Several hosts, and not everybody alone. */
+/* Several hosts, and not one member on each. */
 static bool are_hosts_mixed(const struct spotnik_core *core)
 {
     return core->allreduce->hosts.count > 1 && core->allreduce->hosts.count < core->view.size;

@@ -29,7 +29,7 @@ void on_flat_done(struct spotnik_core *core, const struct spotnik_event_flat *do
     step_try_commit(core);
 }
 
-/* Our memory fails us, and nobody else knows: the step is reduced again, in a view of the same
+/* Our memory fails us, and no other member knows: the step is reduced again, in a view of the same
  * members and round the ring. (Only a proposal made earlier, and found again, may say otherwise
  * once more.) */
 void on_flat_failed(struct spotnik_core *core, const struct spotnik_event_failure *failure)

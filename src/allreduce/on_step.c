@@ -57,8 +57,8 @@ void on_bucket_start(struct spotnik_core *core, const struct spotnik_event_start
     bucket_start(core, start->bucket);
 }
 
-/* A step without buckets still synchronises: an empty one makes it wait for everybody. Else members
- * would run ahead of each other by more than the one step that hand-over can mend. */
+/* A step without buckets still synchronises: an empty one makes it wait for all members. Else
+ * members would run ahead of each other by more than the one step that hand-over can mend. */
 static void add_barrier(struct spotnik_core *core)
 {
     spotnik_transaction_add(&core->step, SPOTNIK_BUCKET_BARRIER, 0, SPOTNIK_U8, SPOTNIK_MAX, 1,

@@ -76,7 +76,7 @@ void bucket_start(struct spotnik_core *core, uint32_t number)
         allreduce_start(core, number, bucket);
 }
 
-/* A new view: reduce the running step again from the inputs, which nobody has touched (P5). */
+/* A new view: reduce the running step again from the inputs, which are never written (P5). */
 void step_restart(struct spotnik_core *core)
 {
     uint64_t step = core->step.committed + 1;

@@ -9,7 +9,7 @@ void *carve(struct carver *carver, size_t bytes)
     return carver->base ? carver->base + at : NULL;
 }
 
-/* The view is that of the chosen proposal, which mostly has nobody else in it. Among many members a
+/* The view is that of the chosen proposal, which mostly holds no other entry. Among many members a
  * second list of them would be most of our memory. */
 void view_settle(struct spotnik_core *core)
 {

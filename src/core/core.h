@@ -214,7 +214,7 @@ struct spotnik_placement spotnik_core_place(struct spotnik_core *core, struct sp
  * job's view here). */
 const struct spotnik_view *spotnik_core_view(const struct spotnik_core *core);
 
-/* Of the running step, or of the one before (step/transaction.h). */
+/* A bucket of the running step, or of the one before (step/transaction.h). */
 const struct spotnik_bucket *spotnik_core_bucket(struct spotnik_core *core, uint64_t step,
                                                  uint32_t number);
 
@@ -238,7 +238,7 @@ uint32_t spotnik_core_linked(const struct spotnik_core *core);
 /* Is that the ledger after step `committed`? Not in a joiner, nor in one that came in lagging. */
 bool spotnik_core_ledger_known(const struct spotnik_core *core, uint64_t committed);
 
-/* Of a member that has FAILED with SPOTNIK_ERR_DIVERGED. */
+/* Why a member has FAILED with SPOTNIK_ERR_DIVERGED. */
 const struct spotnik_divergence *spotnik_core_divergence(const struct spotnik_core *core);
 
 void spotnik_core_status(const struct spotnik_core *core, struct spotnik_core_status *ret);

@@ -15,8 +15,8 @@
 enum spotnik_event_kind {
     /* once */
     SPOTNIK_EVENT_FOUND, /* found: become the only member of epoch 1 */
-    /* resume: the founder goes on from a checkpoint; before anybody has joined and before its first
-     * step */
+    /* resume: the founder goes on from a checkpoint; before any member has joined and before its
+     * first step */
     SPOTNIK_EVENT_RESUME,
     SPOTNIK_EVENT_JOIN, /* join: become a joiner */
     /* links: control links only; a peer is known by its descriptor after the handshake */
@@ -73,8 +73,8 @@ enum spotnik_event_kind {
 /* What the end of a link proves. */
 enum spotnik_proof {
     SPOTNIK_PROOF_NONE,
-    /* the peer has ended: the last frame on its tx connection proves it by the key, or its kernel
-     * does, which is ours */
+    /* the peer has ended: the last frame on its tx connection proves it by the key, or its
+     * kernel does, which is ours */
     SPOTNIK_PROOF_GONE,
     /* its tx connection has ended in order: by its kernel, or a proxy between us */
     SPOTNIK_PROOF_END,
@@ -92,8 +92,8 @@ struct spotnik_chunk_header {
     uint64_t epoch; /* of the view; ignored by joiners for handover */
     uint64_t step;
     /* all-reduce: chunk number in the stream round the ring; or, of a small bucket, the sender's
-     * rank for an input and the size of the view for the result; in a tree the sender's slot at the
-     * receiver; handover: chunk number in the bucket */
+     * rank for an input and the size of the view for the result; in a tree the sender's slot at
+     * the receiver; handover: chunk number in the bucket */
     uint64_t sequence;
     uint64_t count;  /* elements of the whole bucket */
     uint64_t weight; /* in a handover among members: buckets of the step */
@@ -136,7 +136,7 @@ struct spotnik_event_message {
 
 struct spotnik_event_witness {
     uint64_t epoch;
-    bool named; /* it names us for this epoch; else it does not, or nobody knows */
+    bool named; /* it names us for this epoch; else it does not, or that is not known */
 };
 
 struct spotnik_event_shared {

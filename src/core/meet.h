@@ -52,7 +52,7 @@ uint64_t membership_deadline(const struct spotnik_core *core);
 bool membership_is_parked(const struct spotnik_core *core);
 uint64_t step_stable(const struct spotnik_core *core);
 void step_bar(struct spotnik_core *core, bool barred);
-/* The body of a SEND, when it is polled. False: nobody waits for it any more. */
+/* The body of a SEND, when it is polled. False: no member waits for it any more. */
 bool membership_speak(struct spotnik_core *core, const struct queued_action *slot,
                       struct spotnik_action *ret);
 

@@ -21,7 +21,7 @@ struct spotnik_detector {
 };
 
 void spotnik_detector_start(struct spotnik_detector *detector, uint64_t now_ns);
-/* Of a gap longer than two floors two floors are remembered: it says no more than that. */
+/* A gap longer than two floors is remembered as two floors: it proves no more than that. */
 void spotnik_detector_hear(struct spotnik_detector *detector, uint64_t now_ns, uint64_t floor_ns);
 
 /* The instant from which silence counts as loss. */

@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "member/message.h"
 
-/* A promise is its member's own: it is copied as it was signed, and nobody else's word makes one.
+/* A promise is its member's own: it is copied as it was signed, and no other word makes one.
  * Silence does not count against a member that has spoken in this very ballot. */
 static void report_join(struct spotnik_report *to, const struct spotnik_report *from)
 {

@@ -68,7 +68,7 @@ struct spotnik_prepare {
     struct spotnik_ledger ledger; /* of a reporter with the highest committed step */
     /* that step; SPOTNIK_NO_LEDGER: no reporter so far knows the ledger */
     uint64_t ledger_step;
-    /* round 0: nobody on the way has accepted a proposal in this epoch */
+    /* round 0: no member on the way has accepted a proposal in this epoch */
     struct spotnik_ballot accepted_ballot;
     struct spotnik_proposal accepted; /* the one with the highest ballot */
 };

@@ -97,7 +97,7 @@ static void add_joiners(struct spotnik_proposal *proposal, const struct spotnik_
 {
     uint32_t size = spotnik_proposal_size(proposal);
     if (size == 0)
-        return; /* everybody leaves: the job is over, a joiner finds nobody and may found it anew */
+        return; /* all leave: the job is over, a joiner finds no member and may found it anew */
     for (uint32_t i = 0; i < prepare->joiner_count && size < members_max; i++) {
         const struct spotnik_enter *joiner = &prepare->joiner[i];
         if (!spotnik_proposal_admits(joiner, proposal->settled_step)
@@ -211,8 +211,8 @@ static void deal_out(struct spotnik_proposal *proposal, const struct spotnik_vie
                             from);
 }
 
-/* A step somebody has begun keeps the shares it was begun with, or two members would consume the
- * same samples. A joiner gets none of it. Otherwise the new view shares it afresh. */
+/* A step that a member has begun keeps the shares it was begun with, or two members would
+ * consume the same samples. A joiner gets none of it. Otherwise the new view shares it afresh. */
 static void share_out(struct spotnik_proposal *proposal, const struct spotnik_view *view,
                       const struct spotnik_prepare *prepare)
 {

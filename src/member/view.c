@@ -50,7 +50,7 @@ void spotnik_proposal_copy(struct spotnik_proposal *to, const struct spotnik_pro
     memcpy(to->entry, from->entry, entries_used(from) * sizeof(*to->entry));
 }
 
-/* Of those that are new alone, where the rest is told in runs. */
+/* Only new members have one where the rest is told in runs. */
 void spotnik_proposal_pack(struct spotnik_proposal *to, const struct spotnik_proposal *from)
 {
     uint32_t at = 0, strangers = 0;

@@ -73,7 +73,7 @@ enum pass { PASS_PREPARE, PASS_ACCEPT, PASS_COUNT };
 /* The promised ballot, if it goes by a tree: tree_prepare.c, and then tree_accept.c. */
 struct spotnik_tree_prepare {
     bool on;         /* it does */
-    bool answered;   /* all below us have promised, or have ended, and whoever asked was told */
+    bool answered;   /* all below us have promised, or have ended, and each that asked was told */
     bool accepted;   /* so have all voters below us accepted */
     bool missed;     /* a tree of this epoch left out members that may live: the ring is next */
     uint32_t origin; /* rank of its initiator */

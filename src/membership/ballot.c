@@ -51,7 +51,7 @@ void ballot_retry(struct agreement *agreement, const struct agreement_input *in,
     agreement->retry_ns = spotnik_time_add(in->now_ns, (wait_ns << shift) + spread_ns);
 }
 
-/* Is PREPARE that we passed on held up at a member that, as others say, answers nobody? */
+/* Is PREPARE that we passed on held up at a member that, as others say, is silent? */
 static bool is_stuck(const struct agreement *agreement, const struct agreement_input *in)
 {
     uint32_t rank = spotnik_view_rank(in->view, agreement->prepare_at);

@@ -14,7 +14,7 @@ void send_message(struct spotnik_core *core, struct peer *peer, enum spotnik_mes
     core->status.messages_sent += kind != SPOTNIK_MESSAGE_HEARTBEAT;
 }
 
-/* Of no recovery: not counted. */
+/* These belong to no recovery: they are not counted. */
 void send_serial(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind,
                  uint64_t serial)
 {
@@ -32,7 +32,7 @@ void pause_check_send(struct spotnik_core *core, struct peer *peer)
         send_serial(core, peer, SPOTNIK_MESSAGE_PAUSE_CHECK, core->membership->pause.serial);
 }
 
-/* Of the ballot that we have promised, and void if we promise another before it is sent. */
+/* A word of the promised ballot. It is void if we promise another before it is sent. */
 void send_of_ballot(struct spotnik_core *core, struct peer *peer, enum spotnik_message_kind kind)
 {
     SPOTNIK_ASSERT(core->membership->agreement.tree.on);
@@ -50,7 +50,7 @@ void tell_view(struct spotnik_core *core, struct peer *peer)
     send_message(core, peer, SPOTNIK_MESSAGE_RESTART);
 }
 
-/* Two members run different programs, and nobody can say which of them is right: all end. Each
+/* Two members run different programs, and no member can know which of them is right: all end. Each
  * tells those it is linked to, since a member is linked to some of the others only. */
 void mismatch_end(struct spotnik_core *core, const struct spotnik_mismatch *found)
 {
@@ -90,7 +90,7 @@ static const struct spotnik_message *compose(struct spotnik_core *core,
 }
 
 /* A word by a tree of a ballot that is over, or a pass of an epoch that a view has ended in the
- * same event: its body is gone, and nobody waits for it. */
+ * same event: its body is gone, and no member waits for it. */
 static bool is_void(const struct spotnik_core *core, const struct queued_action *slot)
 {
     SPOTNIK_ASSERT(slot->action.kind == SPOTNIK_ACTION_SEND);
@@ -135,7 +135,8 @@ bool membership_speak(struct spotnik_core *core, const struct queued_action *slo
     if (kind == SPOTNIK_MESSAGE_HEARTBEAT)
         digest_claim(&core->membership->digests, core->outgoing.digest);
     if (kind == SPOTNIK_MESSAGE_FENCED || kind == SPOTNIK_MESSAGE_HEARTBEAT || slot->serial)
-        /* a view that came in the same event is told of only after what it fences */
+        /* it is sent before the view that came in the same event, and carries the epoch before
+         * it */
         core->outgoing.epoch = slot->epoch;
     return true;
 }

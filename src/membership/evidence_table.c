@@ -132,7 +132,7 @@ void evidence_table_suspect(struct evidence_table *table, uint32_t rank)
     table->suspected_by_peer[rank] = true;
 }
 
-/* Facts found in somebody's PREPARE that stay true whatever becomes of its ballot: deaths, to go
+/* Facts found in another's PREPARE that stay true whatever becomes of its ballot: deaths, to go
  * round them, and leaves. What another witnessed is never kept as our own evidence. */
 void evidence_table_learn(struct evidence_table *table, const struct evidence_input *in,
                           const struct spotnik_prepare *prepare)

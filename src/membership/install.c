@@ -81,7 +81,7 @@ static void settle(struct spotnik_core *core, const struct spotnik_proposal *pro
     leave_view(&core->membership->leaving, core->now_ns, core->limits.stagger_ns);
 }
 
-/* Not in the new view: a leaver is done; anybody else joins again as a new member. */
+/* Not in the new view: a leaver is done; any other joins again as a new member. */
 static void step_aside(struct spotnik_core *core, const struct spotnik_proposal *proposal)
 {
     uint32_t at = spotnik_proposal_find(proposal, core->self.id);

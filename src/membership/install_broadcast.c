@@ -92,8 +92,8 @@ void restart_broadcast(struct spotnik_core *core)
         tell_below(core, &tree, place);
 }
 
-/* One that we told, or were about to tell, is out: perhaps it told nobody. Once a step has been
- * committed in the view, everybody has installed it. */
+/* One that we told, or were about to tell, is out: perhaps it told no member. Once a step has
+ * been committed in the view, all members have installed it. */
 void restart_reroute(struct spotnik_core *core, struct spotnik_id failed)
 {
     struct tree tree = tree_of(core);

@@ -15,7 +15,7 @@ enum {
     ENTER_PATIENCE = 2,   /* times as long as a step of ours that replaying one may take it */
     ENTER_REST = 8,       /* times as long as the wait for it was, when that was in vain; */
     ENTER_TRIES = 3,      /* doublings of our patience after that */
-    ENTER_HEARD = 2,      /* heartbeats without a word: it asks somebody else */
+    ENTER_HEARD = 2,      /* heartbeats without a word: it asks another member */
 };
 
 void joiners_init(struct joiners *joiners)
@@ -49,18 +49,18 @@ static bool stalled(const struct joiners_input *in, const struct joiner *joiner)
 
 /* Waiting for it would hold us up for longer than a loss may. Quick steps count by their time: over
  * slow links a job of 2 ms steps is a hundred of them ahead before a joiner has copied its state
- * and met everybody. */
+ * and met all members. */
 static bool too_far(const struct joiners_input *in, uint64_t behind)
 {
     return behind > ENTER_FAR && behind > in->silence_ceiling_ns / (in->step_ns + 1);
 }
 
 /* A joiner two steps behind will be near enough when PREPARE has gone round, or when it has
- * replayed the rest: everybody waits for it. The same is done for one that comes no nearer, and for
- * one that we have waited for in vain: the next sponsor that it asks has not seen yet that it comes
- * no nearer, and would make the same short try for ever. Any other that looks further behind may
- * only be far away, in a job that steps faster than news travels: it is worth a try now and then,
- * with enter_wait_ns to make up for the rest. */
+ * replayed the rest: all members wait for it. The same is done for one that comes no nearer, and
+ * for one that we have waited for in vain: the next sponsor that it asks has not seen yet that
+ * it comes no nearer, and would make the same short try for ever. Any other that looks further
+ * behind may only be far away, in a job that steps faster than news travels: it is worth a try
+ * now and then, with enter_wait_ns to make up for the rest. */
 static bool worth_a_try(struct joiners *joiners, const struct joiners_input *in,
                         const struct joiner *joiner)
 {
@@ -127,7 +127,7 @@ bool joiners_heard(const struct joiners *joiners, const struct joiners_input *in
     return false;
 }
 
-/* False: there is no place. It asks again, or somebody else. */
+/* False: there is no place. It asks again, or another member. */
 bool joiners_remember(struct joiners *joiners, const struct joiners_input *in,
                       const struct spotnik_enter *enter)
 {

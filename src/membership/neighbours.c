@@ -3,7 +3,7 @@
 #include "base/assert.h"
 #include "membership/membership.h"
 
-/* Of two members that both stand within each other's warm reach (small rings), the one with the
+/* Two members may stand within each other's warm reach, in small rings. Then the one with the
  * smaller id dials. */
 static bool we_dial(const struct spotnik_core *core, uint32_t rank)
 {

@@ -122,7 +122,7 @@ void enter_hear(struct spotnik_core *core, const struct peer *from)
 /* It stood in a view after it said this: it was a joiner when it asked, and its word was held up on
  * the way. Since then it may have committed with others what our view made anew, and it takes no
  * part in a view that lets it in once more (install.c: fits), while all others wait for it there.
- * One that never heard of the view that held it is still a joiner. It is told of ours, and asks
+ * One that never heard of the view that held it is still a joiner. It hears of ours, and asks
  * again, at our epoch. */
 static bool asked_long_ago(const struct spotnik_core *core, const struct peer *from,
                            const struct spotnik_message *message)

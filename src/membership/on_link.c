@@ -64,9 +64,9 @@ static void proven(struct spotnik_core *core, struct peer *peer, bool clean)
     evidence_add(core, rank, peer_end_worth(&peer->end, core->view.epoch));
 }
 
-/* Somebody has closed the connection it spoke on: its kernel, most likely, but a proxy that starts
+/* The connection it spoke on was closed: most likely by its kernel, but a proxy that starts
  * again does the same to all. It is lost until it is heard again, and it is dialled: where it has
- * died its kernel says so a second time. A ballot must come in any case, since data may be lost
+ * died its kernel tells that a second time. A ballot must come in any case, since data may be lost
  * with the link. */
 static void vanished(struct spotnik_core *core, struct peer *peer)
 {
@@ -147,8 +147,8 @@ void on_death(struct spotnik_core *core, const struct spotnik_event_death *death
     proven(core, peer, false);
 }
 
-/* Frames may be lost with a data connection. Its peer lives, so nobody else will start a ballot:
- * the step is reduced again in a view of the same members. */
+/* Frames may be lost with a data connection. Its peer lives, so no other member will start a
+ * ballot: the step is reduced again in a view of the same members. */
 void on_channel_down(struct spotnik_core *core, const struct spotnik_member *member)
 {
     if (core->role != SPOTNIK_ROLE_MEMBER || core->frozen || core->view.size < 2)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FOUND and JOIN, the two ways to start, and RESUME, which follows the first where a job goes on
- * that had lost everybody. Rules: docs/protocol.md 2. */
+ * that had lost all members. Rules: docs/protocol.md 2. */
 #include "base/assert.h"
 #include "membership/membership.h"
 
@@ -20,7 +20,7 @@ static void install_alone(struct spotnik_core *core)
     apply_ballot(core, view_install(core, alone));
 }
 
-/* The only member of epoch 1. That nobody else does the same is src/discovery' business. */
+/* The only member of epoch 1. src/discovery sees to it that no other process does the same. */
 void on_found(struct spotnik_core *core, const struct spotnik_event_found *found)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_IDLE);
@@ -32,8 +32,8 @@ void on_found(struct spotnik_core *core, const struct spotnik_event_found *found
     install_alone(core);
 }
 
-/* To all others it is one more view of a job that has seen no step yet: nobody can have copied its
- * state before. */
+/* To all others it is one more view of a job that has seen no step yet: no joiner can have
+ * copied its state before. */
 void on_resume(struct spotnik_core *core, const struct spotnik_event_resume *resume)
 {
     SPOTNIK_ASSERT(core->role == SPOTNIK_ROLE_MEMBER && core->view.size == 1);

@@ -138,7 +138,7 @@ void pause_check_view(struct pause *pause, const struct pause_input *in, bool en
     }
 }
 
-/* No quorum has answered: a ballot is one way to reach everybody. */
+/* No quorum has answered: a ballot is one way to reach all members. */
 struct pause_effects pause_check_expire(struct pause *pause, const struct pause_input *in)
 {
     SPOTNIK_ASSERT(in->now_ns >= pause->until_ns);

@@ -5,7 +5,7 @@
 #include "membership/detection.h"
 
 /* May it, as far as its words go, have voted in `epoch` without us? Before such a vote goes on it
- * says FENCED on a link that stands. It says so first of all on one that comes up in the same
+ * says FENCED on a link that stands. It says FENCED first on one that comes up in the same
  * epoch. So it may have if it fenced us then or later; or if, when the link came up, it was in a
  * later epoch already, where it fences no peer for the earlier one. A later epoch heard on a link
  * older than that says nothing against it: it went there by a view that we voted for, or one chosen

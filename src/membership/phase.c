@@ -22,7 +22,7 @@ const struct phases phases_of_ballot = {
 
 void phase_set(struct spotnik_core *core, enum phase phase)
 {
-    /* nobody else may initiate */
+    /* only a member may initiate */
     SPOTNIK_ASSERT(phase == PHASE_NONE || core->role == SPOTNIK_ROLE_MEMBER);
     phase_move(core, &phases_of_ballot, core->membership->agreement.phase, phase);
     core->membership->agreement.phase = phase;

@@ -35,7 +35,7 @@ static void sign_evidence(struct spotnik_prepare *prepare, const struct agreemen
     }
 }
 
-/* Of the proposals that voters have accepted PREPARE keeps the one with the highest ballot: it may
+/* Voters may have accepted several proposals. PREPARE keeps the one with the highest ballot: it may
  * have been chosen. */
 static void sign_accepted(struct agreement *agreement, const struct agreement_input *in)
 {
