@@ -144,12 +144,12 @@ static void look_names(struct doctor *doctor)
     if (said[0])
         doctor_say(doctor, DOCTOR_WARNING, "names",
                    "%s: a host that is not up yet, or a mistake in the name", said);
-    else if (!spec.is_directory)
+    else if (!spec.is_store)
         doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names",
                    "%u processes are named; looking them up took %llu ms", spec.count,
                    (unsigned long long)took);
-    if (spec.is_directory)
-        snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.directory);
+    if (spec.is_store)
+        snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.location);
 }
 
 /* The first line of spotnik-notice, and its exit status: 3 when a notice stands. */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "link/address.h"
@@ -241,8 +240,7 @@ static bool is_there(const struct spotnik_discovery_search *search, const char *
 {
     struct spotnik_record record;
     uint64_t print;
-    return spotnik_record_read(&search->self, search->discovery->spec.directory, name, &record,
-                               &print, NULL)
+    return spotnik_record_read(&search->self, search->discovery->store, name, &record, &print, NULL)
            == SPOTNIK_READING_RECORD;
 }
 
@@ -322,7 +320,7 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
     uint64_t seen = watch->generation, highest;
     spotnik_discovery_founding_make(&before, seen + 1, &founding);
     search->busy_ns = watch->watched_ns; /* if it comes to nothing, watch again */
-    int rc = spotnik_founding_record_highest(discovery->spec.directory, &highest);
+    int rc = spotnik_founding_record_highest(discovery->store, &highest);
     if (rc == 0 && highest != seen)
         rc = -EEXIST; /* another process was first */
     if (rc != 0)
@@ -330,12 +328,12 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
     (void)spotnik_witness_offer(discovery, &founding);
     rc = spotnik_founding_record_make(discovery, &founding, step);
     if (rc == 0
-        && spotnik_watcher_has_woken(watch, &search->self, discovery->spec.directory,
+        && spotnik_watcher_has_woken(watch, &search->self, discovery->store,
                                      discovery->times.stale_ns, seen + 1)) {
         spotnik_founding_record_take_back(discovery, &founding);
         rc = -EAGAIN; /* somebody turned out to be alive */
     }
-    spotnik_witness_remove(discovery->spec.directory, rc != 0 ? founding.id : before.id);
+    spotnik_witness_remove(discovery->store, rc != 0 ? founding.id : before.id);
     if (rc != 0)
         return rc;
     pthread_mutex_lock(&discovery->lock);
@@ -352,15 +350,15 @@ static enum spotnik_discovery_round found_failed(struct spotnik_discovery_search
         spotnik_discovery_say(search, "a member wrote its record again, or founded, just now");
         return SPOTNIK_DISCOVERY_AGAIN;
     }
-    errno = -rc;
     search->error =
         rc == -ERANGE
             ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                    "%s/genesis-%llu has the last number that there is, and was "
                                    "made by no founding: remove it",
-                                   search->discovery->spec.directory, generation - 1)
-            : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %m",
-                                   search->discovery->spec.directory, generation);
+                                   search->discovery->spec.location, generation - 1)
+            : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %s",
+                                   search->discovery->spec.location, generation,
+                                   spotnik_objects_why(rc));
     return SPOTNIK_DISCOVERY_ERROR;
 }
 
@@ -375,15 +373,8 @@ static enum spotnik_discovery_round found(struct spotnik_discovery_search *searc
 /* The mark of a fresh directory goes to one process, which then knows that it is the first. */
 static void claimant_try(struct spotnik_discovery_search *search)
 {
-    const char *directory = search->discovery->spec.directory;
-    char from[PATH_MAX], to[PATH_MAX];
-    snprintf(from, sizeof from, "%s/" SPOTNIK_DISCOVERY_FRESH, directory);
-    snprintf(to, sizeof to, "%s/.fresh.%016llx", directory,
-             (unsigned long long)search->self.self.id.low);
-    if (rename(from, to) != 0)
-        return;
-    search->claimant = true;
-    unlink(to);
+    search->claimant = spotnik_objects_take(search->discovery->store, SPOTNIK_DISCOVERY_FRESH,
+                                            search->self.self.id.low);
 }
 
 static enum spotnik_discovery_round conclude(struct spotnik_discovery_search *search)
@@ -416,7 +407,7 @@ static bool is_foreign(struct spotnik_discovery_search *search)
     bool job = founding_record->reading == SPOTNIK_READING_JOB;
     search->error =
         spotnik_error_return(job ? SPOTNIK_ERR_JOB : SPOTNIK_ERR_KEY, "%s/%s %s",
-                             search->discovery->spec.directory, founding_record->name,
+                             search->discovery->spec.location, founding_record->name,
                              job ? "belongs to another job: give each job its own directory"
                                  : "is signed with another job key");
     return true;
@@ -426,9 +417,8 @@ static bool is_foreign(struct spotnik_discovery_search *search)
 static enum spotnik_discovery_round unreadable(struct spotnik_discovery_search *search, int rc)
 {
     search->busy_ns = search->watch.watched_ns;
-    errno = -rc;
-    int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
-                                     search->discovery->spec.directory);
+    int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %s",
+                                     search->discovery->spec.location, spotnik_objects_why(rc));
     spotnik_discovery_say(search, "%s", spotnik_last_error());
     search->error = search->opened ? 0 : error;
     return search->opened ? SPOTNIK_DISCOVERY_AGAIN : SPOTNIK_DISCOVERY_ERROR;
@@ -438,7 +428,7 @@ enum spotnik_discovery_round
 spotnik_discovery_directory_round(struct spotnik_discovery_search *search)
 {
     search->error = 0;
-    int rc = spotnik_watcher_look(&search->watch, &search->self, search->discovery->spec.directory,
+    int rc = spotnik_watcher_look(&search->watch, &search->self, search->discovery->store,
                                   spotnik_discovery_gap_max(search->discovery));
     if (rc != 0)
         return unreadable(search, rc);

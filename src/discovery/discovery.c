@@ -63,7 +63,7 @@ static int folder_read(struct spotnik_discovery *discovery)
                                     "SPOTNIK_FOLDER is \"%.40s\"; it must be witness, or not be "
                                     "set",
                                     text);
-    if (!discovery->spec.is_directory)
+    if (!discovery->spec.is_store)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "SPOTNIK_FOLDER=%s needs a folder: SPOTNIK_PEERS=file:DIR",
                                     text);
@@ -82,6 +82,8 @@ int spotnik_discovery_new(const char *spec, struct spotnik_runtime *runtime,
     spotnik_process_self(&discovery->process);
     int rc =
         spotnik_discovery_spec_parse(spec, discovery->credentials.self.address, &discovery->spec);
+    if (rc == 0 && discovery->spec.is_store)
+        rc = spotnik_objects_open(discovery->spec.location, &discovery->store);
     if (rc == 0)
         rc = times_read(&discovery->times);
     if (rc == 0)
@@ -108,6 +110,7 @@ void spotnik_discovery_free(struct spotnik_discovery *discovery)
         return;
     spotnik_discovery_withdraw(discovery);
     spotnik_watcher_done(&discovery->parked.watch);
+    spotnik_objects_close(discovery->store);
     pthread_cond_destroy(&discovery->changed);
     pthread_mutex_destroy(&discovery->lock);
     pthread_mutex_destroy(&discovery->writing);
@@ -132,9 +135,9 @@ int spotnik_discovery_renew(struct spotnik_discovery *discovery)
     bool told = discovery->entered_is_told;
     pthread_mutex_unlock(&discovery->lock);
     int rc = spotnik_discovery_entered_set(discovery, true);
-    if (rc == 0 && discovery->spec.is_directory && strcmp(old, new) != 0)
+    if (rc == 0 && discovery->spec.is_store && strcmp(old, new) != 0)
         spotnik_discovery_record_remove(discovery, old);
-    if (rc == 0 && discovery->spec.is_directory && !spotnik_discovery_is_youngest(discovery)) {
+    if (rc == 0 && discovery->spec.is_store && !spotnik_discovery_is_youngest(discovery)) {
         (void)spotnik_discovery_entered_set(discovery, false);
         return spotnik_error_return(
             SPOTNIK_ERR_PEERS,
@@ -142,11 +145,10 @@ int spotnik_discovery_renew(struct spotnik_discovery *discovery)
     }
     if (rc == 0 || told || rc == -ENOENT) /* a directory that is not there founds nothing */
         return 0;
-    errno = -rc;
     return spotnik_error_return(
         SPOTNIK_ERR_PEERS,
-        "cannot write to the peers directory %s: %m; a member must be in it before it enters",
-        discovery->spec.directory);
+        "cannot write to the peers directory %s: %s; a member must be in it before it enters",
+        discovery->spec.location, spotnik_objects_why(rc));
 }
 
 /* Just now, for what cannot be taken back. */
@@ -157,7 +159,7 @@ bool spotnik_discovery_is_youngest(struct spotnik_discovery *discovery)
     bool superseded = discovery->superseded;
     pthread_mutex_unlock(&discovery->lock);
     return !superseded
-           && (!discovery->spec.is_directory
+           && (!discovery->spec.is_store
                || spotnik_founding_record_guard(discovery, &by) != SPOTNIK_ERR_LINEAGE);
 }
 
@@ -226,7 +228,7 @@ static int search_run(struct spotnik_discovery_search *search, uint64_t until_ns
         search->time_left_ns = search->remaining_ns = search->whole_ns = 0;
         search->refusal = 0;
         search->undecided = 0;
-        enum spotnik_discovery_round round = discovery->spec.is_directory
+        enum spotnik_discovery_round round = discovery->spec.is_store
                                                  ? spotnik_discovery_directory_round(search)
                                                  : spotnik_discovery_list_round(search);
         waiting_tell(search, round != SPOTNIK_DISCOVERY_AGAIN);

@@ -118,7 +118,7 @@ static int file_read(struct spotnik_discovery_spec *spec)
 {
     char names[SPOTNIK_DISCOVERY_LISTED_MAX][SPOTNIK_HOST_NAME];
     uint32_t count = 0;
-    FILE *file = fopen(spec->directory, "re");
+    FILE *file = fopen(spec->location, "re");
     int rc = file != NULL ? names_read(file, names, &count) : 0;
     if (file != NULL)
         fclose(file);
@@ -132,7 +132,7 @@ static int file_read(struct spotnik_discovery_spec *spec)
 int spotnik_hosts_file_parse(const char *path, struct spotnik_discovery_spec *spec)
 {
     int rc = 0;
-    if (snprintf(spec->directory, sizeof spec->directory, "%s", path) < (int)sizeof spec->directory)
+    if (snprintf(spec->location, sizeof spec->location, "%s", path) < (int)sizeof spec->location)
         rc = file_read(spec);
     if (rc != 0)
         return rc;

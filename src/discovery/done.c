@@ -3,6 +3,7 @@
  * whose program has ended with 0, writes it: leaving alone does not say that the work is done. A
  * process that finds the job empty looks for the record before it founds the job anew, or gives up.
  * A living member is always joined, whatever the record says. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,15 +16,24 @@ int spotnik_discovery_done_write(const char *folder, const struct spotnik_creden
                                  uint64_t step)
 {
     struct spotnik_record record = { .member = self->self, .counter = 1, .step = step };
-    return spotnik_record_write(self, &record, folder, DONE_NAME, false);
+    struct spotnik_objects *store;
+    if (spotnik_objects_open(folder, &store) != 0)
+        return -EINVAL;
+    int rc = spotnik_record_write(self, &record, store, DONE_NAME, false);
+    spotnik_objects_close(store);
+    return rc;
 }
 
 bool spotnik_discovery_done_read(const char *folder, const struct spotnik_credentials *self,
                                  uint64_t *ret_step, uint64_t *ret_print)
 {
     struct spotnik_record record;
+    struct spotnik_objects *store;
+    if (spotnik_objects_open(folder, &store) != 0)
+        return false;
     enum spotnik_reading reading =
-        spotnik_record_read(self, folder, DONE_NAME, &record, ret_print, NULL);
+        spotnik_record_read(self, store, DONE_NAME, &record, ret_print, NULL);
+    spotnik_objects_close(store);
     *ret_step = record.step;
     return reading == SPOTNIK_READING_RECORD;
 }
@@ -40,7 +50,7 @@ int spotnik_discovery_done_check(const struct spotnik_discovery_search *search)
 {
     const struct spotnik_discovery *discovery = search->discovery;
     const char *folder =
-        discovery->spec.is_directory ? discovery->spec.directory : discovery->done_folder;
+        discovery->spec.is_store ? discovery->spec.location : discovery->done_folder;
     uint64_t step, print;
     if (folder[0] == '\0' || !spotnik_discovery_done_read(folder, &search->self, &step, &print)
         || discovery->steps_max > step)

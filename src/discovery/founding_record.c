@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files genesis-<n>: which process founded the job for the n-th time. link() lets one process
- * succeed, on network file systems too. Only its maker removes one, before it founds. A lineage
+/* The records genesis-<n>: which process founded the job for the n-th time. The store lets one
+ * process make each. Only its maker removes one, before it founds. A lineage
  * that finds a younger one has lost the job to it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "link/auth.h"
@@ -54,10 +53,9 @@ int spotnik_founding_record_make(struct spotnik_discovery *discovery,
                                      .standing = SPOTNIK_STANDING_ENTERED };
     char name[64];
     spotnik_founding_record_name(founding->generation, name);
-    int rc =
-        spotnik_founding_record_parse(name) == founding->generation
-            ? spotnik_record_write(&credentials, &record, discovery->spec.directory, name, true)
-            : -ERANGE;
+    int rc = spotnik_founding_record_parse(name) == founding->generation
+                 ? spotnik_record_write(&credentials, &record, discovery->store, name, true)
+                 : -ERANGE;
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }
@@ -70,7 +68,7 @@ static enum spotnik_reading founding_record_read(struct spotnik_discovery *disco
     uint64_t print;
     spotnik_founding_record_name(generation, name);
     enum spotnik_reading reading =
-        spotnik_record_read(&credentials, discovery->spec.directory, name, ret, &print, NULL);
+        spotnik_record_read(&credentials, discovery->store, name, ret, &print, NULL);
     explicit_bzero(&credentials, sizeof credentials);
     return reading;
 }
@@ -79,12 +77,11 @@ void spotnik_founding_record_take_back(struct spotnik_discovery *discovery,
                                        const struct spotnik_founding *founding)
 {
     struct spotnik_record record;
-    char path[PATH_MAX], name[64];
+    char name[64];
     spotnik_founding_record_name(founding->generation, name);
-    snprintf(path, sizeof path, "%s/%s", discovery->spec.directory, name);
     if (founding_record_read(discovery, founding->generation, &record) == SPOTNIK_READING_RECORD
         && record.founding == founding->id)
-        unlink(path);
+        (void)spotnik_objects_delete(discovery->store, name);
 }
 
 /* ---- what members see ---- */
@@ -100,12 +97,12 @@ static int last_liveness_check(struct spotnik_discovery *discovery,
         return spotnik_error_return(
             SPOTNIK_ERR_LINEAGE,
             "%s/genesis-%llu: the job was founded again without this lineage; this member stops",
-            discovery->spec.directory, (unsigned long long)last);
+            discovery->spec.location, (unsigned long long)last);
     if (last >= ours->generation && reading != SPOTNIK_READING_RECORD)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "%s/genesis-%llu is no founding that can be read: %s; members "
                                     "go on",
-                                    discovery->spec.directory, (unsigned long long)last,
+                                    discovery->spec.location, (unsigned long long)last,
                                     last > ours->generation ? "remove it" : "put the file back");
     return 0;
 }
@@ -117,15 +114,15 @@ int spotnik_founding_record_guard(struct spotnik_discovery *discovery, struct sp
     int rc = 0;
     if (ours.id == 0)
         return 0;
-    if (spotnik_founding_record_highest(discovery->spec.directory, &last) != 0)
+    if (spotnik_founding_record_highest(discovery->store, &last) != 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "%s cannot be listed",
-                                    discovery->spec.directory);
+                                    discovery->spec.location);
     if (last > 0)
         rc = last_liveness_check(discovery, &ours, last, ret);
     if (rc == 0 && last < ours.generation)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                     "%s/genesis-%llu has vanished, and no process can found the "
                                     "job again; members go on: put the file back",
-                                    discovery->spec.directory, (unsigned long long)ours.generation);
+                                    discovery->spec.location, (unsigned long long)ours.generation);
     return rc;
 }

@@ -68,11 +68,12 @@ struct spotnik_discovery {
     struct spotnik_discovery *next; /* of this process */
     struct spotnik_runtime *runtime;
     struct spotnik_discovery_spec spec;
+    struct spotnik_objects *store; /* NULL: SPOTNIK_PEERS is a list */
     struct spotnik_discovery_times times;
     char done_folder[PATH_MAX]; /* list: where the end of the job is on record; "": nowhere */
     uint64_t steps_max;         /* the program's; 0: it does not say */
     struct spotnik_process process;
-    bool witness; /* the operator vouches for rename() in this directory */
+    bool witness; /* the operator vouches for registers in this store */
     pthread_t witness_thread;
     bool witnessing;
     pthread_t keeper;
@@ -169,10 +170,10 @@ int spotnik_founding_record_guard(struct spotnik_discovery *discovery, struct sp
 bool spotnik_witness_offer(struct spotnik_discovery *discovery, struct spotnik_founding *founding);
 /* Does the witness name `self` for this epoch? If it named a member for an earlier epoch, it names
  * `self` from now on. False: it does not, or it cannot be read. */
-bool spotnik_witness_take(const char *directory, uint64_t founding, uint64_t epoch,
+bool spotnik_witness_take(struct spotnik_objects *store, uint64_t founding, uint64_t epoch,
                           struct spotnik_id self);
 /* Remove the witness of a founding that was taken back or followed by another. */
-void spotnik_witness_remove(const char *directory, uint64_t founding);
+void spotnik_witness_remove(struct spotnik_objects *store, uint64_t founding);
 /* The thread that answers the runtime. 0 or an errno. */
 int spotnik_witness_start(struct spotnik_discovery *discovery);
 void spotnik_witness_stop(struct spotnik_discovery *discovery);

@@ -3,11 +3,9 @@
  * directory fresh, and looks whether our founding is still the last; a younger one ends us. While
  * this member is parked, it looks where new members look. Everybody it knew may be dead, and the
  * job may go on elsewhere, or be over. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -30,12 +28,16 @@ static int records_named(const struct spotnik_discovery_spec *spec,
                          uint32_t *ret_count)
 {
     struct spotnik_watcher watch = { .count = 0 };
-    int rc = spotnik_watcher_look(&watch, credentials, spec->directory, 0);
-    errno = -rc;
+    struct spotnik_objects *store;
+    int rc = spotnik_objects_open(spec->location, &store);
+    if (rc != 0)
+        return rc;
+    rc = spotnik_watcher_look(&watch, credentials, store, 0);
+    spotnik_objects_close(store);
     if (rc != 0) {
         spotnik_watcher_done(&watch);
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %m",
-                                    spec->directory);
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %s",
+                                    spec->location, spotnik_objects_why(rc));
     }
     *ret = calloc((size_t)watch.count + 1, sizeof **ret);
     *ret_count = 0;
@@ -54,7 +56,7 @@ int spotnik_discovery_named(const struct spotnik_discovery_spec *spec,
                             const struct spotnik_credentials *credentials,
                             struct spotnik_member **ret, uint32_t *ret_count)
 {
-    if (spec->is_directory)
+    if (spec->is_store)
         return records_named(spec, credentials, ret, ret_count);
     *ret = calloc(SPOTNIK_DISCOVERY_LISTED_MAX, sizeof **ret);
     if (*ret == NULL)
@@ -161,7 +163,7 @@ static void keep_directory(struct spotnik_discovery *discovery)
 static void keep(struct spotnik_discovery *discovery)
 {
     spotnik_job_status status;
-    if (discovery->spec.is_directory) {
+    if (discovery->spec.is_store) {
         keep_directory(discovery);
         return;
     }
@@ -192,27 +194,24 @@ static void *keeper_main(void *context)
 /* A user that may write here may take records away, and put links in their place. */
 static void advise(struct spotnik_discovery *discovery)
 {
-    struct stat facts;
-    if (stat(discovery->spec.directory, &facts) == 0 && (facts.st_mode & S_IWOTH) != 0)
+    if (discovery->store != NULL && spotnik_objects_is_writable_by_all(discovery->store))
         snprintf(discovery->advice, sizeof discovery->advice,
                  "everybody on this host may write to the peers directory: chmod o-w %.100s",
-                 discovery->spec.directory);
+                 discovery->spec.location);
 }
 
 int spotnik_discovery_keeper_start(struct spotnik_discovery *discovery)
 {
-    int rc = discovery->spec.is_directory ? spotnik_discovery_record_refresh(discovery) : 0;
-    if (rc != 0) {
-        errno = -rc;
+    int rc = discovery->spec.is_store ? spotnik_discovery_record_refresh(discovery) : 0;
+    if (rc != 0)
         return spotnik_error_return(
             SPOTNIK_ERR_SYSTEM,
-            "cannot write to the peers directory %s: %m; it must exist and be writable",
-            discovery->spec.directory);
-    }
+            "cannot write to the peers directory %s: %s; it must exist and be writable",
+            discovery->spec.location, spotnik_objects_why(rc));
     advise(discovery);
     discovery->keeping = true;
     spotnik_discovery_here_add(discovery);
-    rc = discovery->spec.is_directory ? spotnik_witness_start(discovery) : 0;
+    rc = discovery->spec.is_store ? spotnik_witness_start(discovery) : 0;
     if (rc == 0)
         rc = spotnik_thread_create(&discovery->keeper, keeper_main, discovery);
     if (rc == 0)

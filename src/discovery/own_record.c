@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -139,8 +138,8 @@ static void written_note(struct spotnik_discovery *discovery, const struct spotn
     discovery->warning[0] = '\0';
     if (rc != 0) {
         snprintf(discovery->warning, sizeof discovery->warning,
-                 "cannot write to the peers directory %.150s: %s", discovery->spec.directory,
-                 strerror(-rc));
+                 "cannot write to the peers directory %.150s: %s", discovery->spec.location,
+                 spotnik_objects_why(rc));
     } else {
         discovery->refreshed_ns = begun_ns;
         discovery->entered_is_told = record->standing != SPOTNIK_STANDING_SEEKING;
@@ -154,8 +153,7 @@ static bool record_vanished(const struct spotnik_discovery *discovery,
     struct spotnik_record record;
     uint64_t print;
     return strcmp(discovery->written, name) == 0
-           && spotnik_record_read(credentials, discovery->spec.directory, name, &record, &print,
-                                  NULL)
+           && spotnik_record_read(credentials, discovery->store, name, &record, &print, NULL)
                   == SPOTNIK_READING_ABSENT;
 }
 
@@ -166,7 +164,7 @@ static void vanished_note(struct spotnik_discovery *discovery, const char *name)
     pthread_mutex_lock(&discovery->lock);
     snprintf(discovery->advice, sizeof discovery->advice,
              "%.120s/%.48s had vanished, and was written again: let nothing remove files there",
-             discovery->spec.directory, name);
+             discovery->spec.location, name);
     pthread_mutex_unlock(&discovery->lock);
 }
 
@@ -180,7 +178,7 @@ int spotnik_discovery_record_refresh(struct spotnik_discovery *discovery)
     record_make(discovery, &credentials, &record);
     spotnik_record_name(record.member.id, name);
     bool vanished = record_vanished(discovery, &credentials, name);
-    int rc = spotnik_record_write(&credentials, &record, discovery->spec.directory, name, false);
+    int rc = spotnik_record_write(&credentials, &record, discovery->store, name, false);
     written_note(discovery, &record, begun_ns, rc);
     if (vanished && rc == 0)
         vanished_note(discovery, name);
@@ -195,7 +193,7 @@ int spotnik_discovery_entered_set(struct spotnik_discovery *discovery, bool ente
     pthread_mutex_lock(&discovery->lock);
     discovery->entered = entered;
     pthread_mutex_unlock(&discovery->lock);
-    return discovery->spec.is_directory ? spotnik_discovery_record_refresh(discovery) : 0;
+    return discovery->spec.is_store ? spotnik_discovery_record_refresh(discovery) : 0;
 }
 
 uint64_t spotnik_discovery_gap_max(struct spotnik_discovery *discovery)
@@ -210,11 +208,8 @@ uint64_t spotnik_discovery_gap_max(struct spotnik_discovery *discovery)
 
 void spotnik_discovery_record_remove(const struct spotnik_discovery *discovery, const char *name)
 {
-    char path[PATH_MAX];
-    if (!discovery->spec.is_directory || !discovery->keeping)
-        return;
-    snprintf(path, sizeof path, "%s/%s", discovery->spec.directory, name);
-    unlink(path);
+    if (discovery->store != NULL && discovery->keeping)
+        (void)spotnik_objects_delete(discovery->store, name);
 }
 
 static void own_record_remove(const struct spotnik_discovery *discovery)
@@ -277,7 +272,7 @@ static bool over_name(struct spotnik_discovery *discovery, bool interrupted, cha
     uint64_t founding = spotnik_discovery_lineage(discovery).id;
     snprintf(name, 64, interrupted ? SPOTNIK_STOPPED_NAME : SPOTNIK_OVER_NAME,
              (unsigned long long)founding);
-    return discovery->spec.is_directory && founding != 0;
+    return discovery->spec.is_store && founding != 0;
 }
 
 void spotnik_discovery_over_set(struct spotnik_discovery *discovery, bool interrupted)
@@ -287,7 +282,7 @@ void spotnik_discovery_over_set(struct spotnik_discovery *discovery, bool interr
     char name[64];
     record_make(discovery, &credentials, &record);
     if (over_name(discovery, interrupted, name))
-        (void)spotnik_record_write(&credentials, &record, discovery->spec.directory, name, false);
+        (void)spotnik_record_write(&credentials, &record, discovery->store, name, false);
     explicit_bzero(&credentials, sizeof credentials);
 }
 
@@ -299,8 +294,7 @@ bool spotnik_discovery_is_over(struct spotnik_discovery *discovery)
     uint64_t print;
     char name[64];
     if (over_name(discovery, false, name)) /* signed, as all records are */
-        over = spotnik_record_read(&credentials, discovery->spec.directory, name, &record, &print,
-                                   NULL)
+        over = spotnik_record_read(&credentials, discovery->store, name, &record, &print, NULL)
                == SPOTNIK_READING_RECORD;
     explicit_bzero(&credentials, sizeof credentials);
     return over;

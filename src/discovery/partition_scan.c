@@ -130,7 +130,7 @@ void spotnik_discovery_parked(struct spotnik_discovery *discovery, const spotnik
     search->ours = spotnik_discovery_lineage(discovery);
     search->said[0] = '\0';
     if (spotnik_discovery_refounds(discovery)
-        || spotnik_watcher_look(&search->watch, &search->self, discovery->spec.directory,
+        || spotnik_watcher_look(&search->watch, &search->self, discovery->store,
                                 spotnik_discovery_gap_max(discovery))
                != 0
         || !spotnik_directory_ask(search)) {

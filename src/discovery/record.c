@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of a peers directory: text, signature, and files that appear whole or not at all. */
+/* Records of the processes of a job: text, and its signature. */
 #include "discovery/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "link/address.h"
 #include "link/auth.h"
@@ -168,53 +163,45 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
     return SPOTNIK_READING_RECORD;
 }
 
-/* ---- files ---- */
+/* ---- in a store ---- */
 
 int spotnik_record_write(const struct spotnik_credentials *self,
-                         const struct spotnik_record *record, const char *directory,
+                         const struct spotnik_record *record, struct spotnik_objects *store,
                          const char *name, bool exclusive)
 {
     char text[SPOTNIK_RECORD_BYTES];
     size_t size = spotnik_record_format(self, name, record, text);
-    return size > 0 ? spotnik_file_put(directory, name, self->self.id.low, text, size, exclusive)
-                    : -EIO;
+    if (size == 0)
+        return -EIO;
+    return exclusive ? spotnik_objects_put_if_absent(store, name, self->self.id.low, text, size)
+                     : spotnik_objects_put(store, name, self->self.id.low, text, size);
 }
 
-/* A record holds a counter, so its bytes alone count. Any other file counts as written anew when it
+/* A record holds a counter, so its bytes alone count. Anything else counts as written anew when it
  * is replaced. */
-static uint64_t print_make(const char *text, ssize_t size, const struct stat *facts, bool counted)
+static uint64_t print_make(const char *text, size_t size, uint64_t version, bool counted)
 {
-    uint64_t print = size > 0 ? spotnik_hash_bytes(text, (size_t)size) : 0;
-    uint64_t file[4] = { facts->st_ino, (uint64_t)facts->st_mtim.tv_sec,
-                         (uint64_t)facts->st_mtim.tv_nsec, (uint64_t)facts->st_size };
-    return counted ? print : print ^ spotnik_hash_bytes((const char *)file, sizeof file);
+    uint64_t print = size > 0 ? spotnik_hash_bytes(text, size) : 0;
+    return counted ? print : version != 0 ? print ^ version : 0;
 }
 
 enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
-                                         const char *directory, const char *name,
+                                         struct spotnik_objects *store, const char *name,
                                          struct spotnik_record *ret, uint64_t *ret_print,
                                          int *ret_error)
 {
-    char text[SPOTNIK_RECORD_BYTES + 1], path[PATH_MAX];
-    struct stat facts = { 0 };
+    char text[SPOTNIK_RECORD_BYTES + 1];
     enum spotnik_reading reading = SPOTNIK_READING_UNREADABLE;
-    ssize_t size = -1;
-    snprintf(path, sizeof path, "%s/%s", directory, name);
+    uint64_t version;
+    size_t size;
     memset(ret, 0, sizeof *ret);
-    int fd = spotnik_regular_open(path, O_NOFOLLOW), error = fd < 0 ? errno : 0;
-    if (fd >= 0) {
-        size = fstat(fd, &facts) == 0 ? read(fd, text, sizeof text) : -1;
-        error = size < 0 ? errno : 0;
-        close(fd);
-    } else if (error != ENOENT && lstat(path, &facts) != 0) {
-        error = errno;
-    }
-    if (error == 0)
-        reading = spotnik_record_parse(self, name, text, (size_t)size, ret);
-    else if (error == ENOENT)
+    int rc = spotnik_objects_get(store, name, text, sizeof text, &size, &version);
+    if (rc == 0)
+        reading = spotnik_record_parse(self, name, text, size, ret);
+    else if (rc == -ENOENT)
         reading = SPOTNIK_READING_ABSENT;
-    *ret_print = print_make(text, size, &facts, reading == SPOTNIK_READING_RECORD);
+    *ret_print = print_make(text, size, version, reading == SPOTNIK_READING_RECORD);
     if (ret_error != NULL)
-        *ret_error = error;
+        *ret_error = -rc;
     return reading;
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/runtime.h"
 #include "base/process.h"
+#include "store/store.h"
 
 #define SPOTNIK_RECORD_BYTES 576
 
@@ -51,15 +52,15 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
                                           const char *text, size_t size,
                                           struct spotnik_record *ret);
 
-/* Put a record into the file, whole or not at all. `exclusive`: fail with EEXIST where there is
- * one. 0 or -errno. */
+/* Put a record into the store. `exclusive`: fail with EEXIST where there is one. 0 or -errno. */
 int spotnik_record_write(const struct spotnik_credentials *self,
-                         const struct spotnik_record *record, const char *directory,
+                         const struct spotnik_record *record, struct spotnik_objects *store,
                          const char *name, bool exclusive);
 
-/* *ret_print differs whenever the file was written anew. *ret_error may be NULL. */
+/* *ret_print differs whenever the file was written anew; 0: not even that is known. *ret_error may
+ * be NULL. */
 enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
-                                         const char *directory, const char *name,
+                                         struct spotnik_objects *store, const char *name,
                                          struct spotnik_record *ret, uint64_t *ret_print,
                                          int *ret_error);
 

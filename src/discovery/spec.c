@@ -9,15 +9,15 @@
 #include "discovery/dns.h"
 #include "spotnik/spotnik.h"
 
-static int directory_parse(const char *text, struct spotnik_discovery_spec *spec)
+static int store_parse(const char *text, struct spotnik_discovery_spec *spec)
 {
     size_t length = strlen(text);
-    if (length == 0 || length >= sizeof spec->directory)
+    if (length == 0 || length >= sizeof spec->location)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
                                     "SPOTNIK_PEERS: write file:DIR with a directory that all "
                                     "members can reach");
-    memcpy(spec->directory, text, length + 1);
-    spec->is_directory = true;
+    memcpy(spec->location, text, length + 1);
+    spec->is_store = true;
     return 0;
 }
 
@@ -55,7 +55,7 @@ int spotnik_discovery_spec_parse(const char *text, const uint8_t *own,
 {
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
-        return directory_parse(text + 5, ret_spec);
+        return store_parse(text + 5, ret_spec);
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
     if (strncmp(text, "hosts:", 6) == 0)

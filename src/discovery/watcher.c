@@ -2,7 +2,6 @@
 /* Looking at a directory again and again. See watcher.h. */
 #include "discovery/watcher.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,44 +79,41 @@ static void sort(struct spotnik_watcher *watch)
     watch->count = kept;
 }
 
-/* `watch`: the names of records go there; NULL: nowhere. */
-static int names_each(const char *path, struct spotnik_watcher *watch, uint64_t *ret_highest)
+struct names {
+    struct spotnik_watcher *watch; /* the names of records go there; NULL: nowhere */
+    uint32_t known;
+    uint64_t highest;
+};
+
+static int name_note(void *context, const char *name)
 {
-    DIR *directory = opendir(path);
-    uint32_t known = watch != NULL ? watch->count : 0;
-    int rc = 0;
-    if (directory == NULL)
-        return -errno;
-    *ret_highest = 0;
-    errno = 0;
-    for (const struct dirent *at; rc == 0 && (at = readdir(directory)) != NULL; errno = 0) {
-        uint64_t generation = spotnik_founding_record_parse(at->d_name);
-        *ret_highest = generation > *ret_highest ? generation : *ret_highest;
-        if (watch != NULL && strncmp(at->d_name, "member-", 7) == 0
-            && find(watch, known, at->d_name) == NULL)
-            rc = add(watch, at->d_name);
-    }
-    rc = rc != 0 ? rc : -errno;
-    closedir(directory);
+    struct names *names = context;
+    uint64_t generation = spotnik_founding_record_parse(name);
+    names->highest = generation > names->highest ? generation : names->highest;
+    if (names->watch != NULL && strncmp(name, "member-", 7) == 0
+        && find(names->watch, names->known, name) == NULL)
+        return add(names->watch, name);
+    return 0;
+}
+
+int spotnik_founding_record_highest(struct spotnik_objects *store, uint64_t *ret_generation)
+{
+    struct names names = { .watch = NULL };
+    int rc = spotnik_objects_list(store, name_note, &names);
+    *ret_generation = names.highest;
     return rc;
 }
 
-int spotnik_founding_record_highest(const char *path, uint64_t *ret_generation)
-{
-    return names_each(path, NULL, ret_generation);
-}
-
 /* Files that it misses while they are replaced stay as they are: each is looked at by its name. */
-static int names_read(struct spotnik_watcher *watch, const char *path)
+static int names_read(struct spotnik_watcher *watch, struct spotnik_objects *store)
 {
-    uint32_t known = watch->count;
-    uint64_t highest;
-    int rc = names_each(path, watch, &highest);
-    if (watch->count > known)
+    struct names names = { .watch = watch, .known = watch->count };
+    int rc = spotnik_objects_list(store, name_note, &names);
+    if (watch->count > names.known)
         sort(watch);
-    if (rc == 0 && watch->generation != highest) {
+    if (rc == 0 && watch->generation != names.highest) {
         memset(&watch->founding_record, 0, sizeof watch->founding_record);
-        watch->generation = highest;
+        watch->generation = names.highest;
     }
     return rc;
 }
@@ -133,24 +129,24 @@ static bool stands_for_a_job(const struct spotnik_watcher_entry *entry)
 }
 
 static void read_again(struct spotnik_watcher_entry *entry, const struct spotnik_credentials *self,
-                       const char *directory, uint64_t spent_ns)
+                       struct spotnik_objects *store, uint64_t spent_ns)
 {
     uint64_t before = entry->print;
     bool known = entry->reading != SPOTNIK_READING_ABSENT;
     entry->stood = stands_for_a_job(entry);
     entry->before_ns = entry->unchanged_ns;
-    entry->reading = spotnik_record_read(self, directory, entry->name, &entry->record,
-                                         &entry->print, &entry->error);
+    entry->reading =
+        spotnik_record_read(self, store, entry->name, &entry->record, &entry->print, &entry->error);
     entry->unchanged_ns =
         spotnik_still_unchanged_ns(entry->unchanged_ns, known, before, entry->print, spent_ns);
 }
 
 static void contents_read(struct spotnik_watcher *watch, const struct spotnik_credentials *self,
-                          const char *directory, uint64_t spent_ns)
+                          struct spotnik_objects *store, uint64_t spent_ns)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < watch->count; i++) {
-        read_again(&watch->entry[i], self, directory, spent_ns);
+        read_again(&watch->entry[i], self, store, spent_ns);
         if (watch->entry[i].reading != SPOTNIK_READING_ABSENT)
             watch->entry[kept++] = watch->entry[i];
     }
@@ -160,20 +156,20 @@ static void contents_read(struct spotnik_watcher *watch, const struct spotnik_cr
     if (watch->founding_record.name[0] == '\0')
         watch->founding_record.reading = SPOTNIK_READING_ABSENT;
     spotnik_founding_record_name(watch->generation, watch->founding_record.name);
-    read_again(&watch->founding_record, self, directory, spent_ns);
+    read_again(&watch->founding_record, self, store, spent_ns);
 }
 
 int spotnik_watcher_look(struct spotnik_watcher *watch, const struct spotnik_credentials *self,
-                         const char *directory, uint64_t gap_max_ns)
+                         struct spotnik_objects *store, uint64_t gap_max_ns)
 {
     uint64_t now_ns = spotnik_discovery_clock_ns();
-    int rc = names_read(watch, directory);
+    int rc = names_read(watch, store);
     if (rc != 0) {
         watch->looked_ns = 0;
         return rc;
     }
     watch->spent_ns = spotnik_still_spent_ns(watch->looked_ns, now_ns, gap_max_ns);
-    contents_read(watch, self, directory, watch->spent_ns);
+    contents_read(watch, self, store, watch->spent_ns);
     watch->watched_ns = spotnik_time_add(watch->watched_ns, watch->spent_ns);
     watch->looked_ns = now_ns;
     return 0;
@@ -187,10 +183,10 @@ static bool is_news(const struct spotnik_watcher_entry *entry, uint64_t stale_ns
 }
 
 bool spotnik_watcher_has_woken(struct spotnik_watcher *watch,
-                               const struct spotnik_credentials *self, const char *directory,
-                               uint64_t stale_ns, uint64_t own)
+                               const struct spotnik_credentials *self,
+                               struct spotnik_objects *store, uint64_t stale_ns, uint64_t own)
 {
-    bool woken = spotnik_watcher_look(watch, self, directory, 0) != 0 || watch->generation != own;
+    bool woken = spotnik_watcher_look(watch, self, store, 0) != 0 || watch->generation != own;
     for (uint32_t i = 0; i < watch->count && !woken; i++)
         woken = !spotnik_id_equal(watch->entry[i].record.member.id, self->self.id)
                 && is_news(&watch->entry[i], stale_ns);

@@ -7,14 +7,13 @@
 #ifndef SPOTNIK_DISCOVERY_WATCHER_H
 #define SPOTNIK_DISCOVERY_WATCHER_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "discovery/record.h"
 
 struct spotnik_watcher_entry {
-    char name[NAME_MAX + 1];
+    char name[SPOTNIK_OBJECTS_NAME_MAX + 1];
     enum spotnik_reading reading;
     int error;
     struct spotnik_record record;
@@ -38,7 +37,7 @@ struct spotnik_watcher {
  * -errno: the directory cannot be read as a whole, nothing has changed, and the time until the next
  * look does not count. Blocking. */
 int spotnik_watcher_look(struct spotnik_watcher *watch, const struct spotnik_credentials *self,
-                         const char *directory, uint64_t gap_max_ns);
+                         struct spotnik_objects *store, uint64_t gap_max_ns);
 
 void spotnik_watcher_done(struct spotnik_watcher *watch);
 
@@ -51,14 +50,14 @@ const struct spotnik_watcher_entry *spotnik_watcher_find(const struct spotnik_wa
  * record, though it looks for one after each write; then one of the two sees the other. Has another
  * process founded, under a higher number? Blocking. */
 bool spotnik_watcher_has_woken(struct spotnik_watcher *watch,
-                               const struct spotnik_credentials *self, const char *directory,
-                               uint64_t stale_ns, uint64_t own);
+                               const struct spotnik_credentials *self,
+                               struct spotnik_objects *store, uint64_t stale_ns, uint64_t own);
 
 /* "genesis-<n>": n, 0 for another name. */
 uint64_t spotnik_founding_record_parse(const char *name);
 void spotnik_founding_record_name(uint64_t generation, char name[64]);
 
 /* The names alone: the highest generation. 0 or -errno. */
-int spotnik_founding_record_highest(const char *directory, uint64_t *ret_generation);
+int spotnik_founding_record_highest(struct spotnik_objects *store, uint64_t *ret_generation);
 
 #endif

@@ -27,6 +27,7 @@
 #define MARGIN_NS (20 * SECOND) /* of machines that are busy */
 
 static char directory[64], spec[80];
+static struct spotnik_objects *store; /* on it */
 
 static inline int directory_make(void **state)
 {
@@ -35,13 +36,14 @@ static inline int directory_make(void **state)
     if (mkdtemp(directory) == NULL)
         return 1;
     snprintf(spec, sizeof spec, "file:%s", directory);
-    return 0;
+    return spotnik_objects_open(directory, &store);
 }
 
 static inline int directory_clear(void **state)
 {
     (void)state;
     char command[96];
+    spotnik_objects_close(store);
     snprintf(command, sizeof command, "rm -rf -- %s", directory);
     return system(command);
 }
@@ -155,7 +157,7 @@ static inline void record_put(const struct spotnik_record *record)
     char name[64];
     cluster_config(&config, 1);
     spotnik_record_name(record->member.id, name);
-    assert_int_equal(spotnik_record_write(&config.credentials, record, directory, name, false), 0);
+    assert_int_equal(spotnik_record_write(&config.credentials, record, store, name, false), 0);
 }
 
 static inline void founding_record_put(const struct spotnik_record *record)
@@ -164,8 +166,7 @@ static inline void founding_record_put(const struct spotnik_record *record)
     struct spotnik_record first = *record;
     first.generation = 1;
     cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, &first, directory, "genesis-1",
-                                          true),
+    assert_int_equal(spotnik_record_write(&config.credentials, &first, store, "genesis-1", true),
                      0);
 }
 

@@ -21,8 +21,7 @@ static void other_founds(void)
     founding_record.generation = spotnik_founding_record_parse(name);
     cluster_config(&config, 1);
     writer_start(&other.writer);
-    assert_int_equal(spotnik_record_write(&config.credentials, &founding_record, directory, name,
-                                          true),
+    assert_int_equal(spotnik_record_write(&config.credentials, &founding_record, store, name, true),
                      0);
 }
 

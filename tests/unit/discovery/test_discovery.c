@@ -122,8 +122,8 @@ TEST(specs_are_read)
 {
     struct spotnik_discovery_spec spec;
     assert_int_equal(spotnik_discovery_spec_parse("file:/some/where", NULL, &spec), 0);
-    assert_true(spec.is_directory);
-    assert_string_equal(spec.directory, "/some/where");
+    assert_true(spec.is_store);
+    assert_string_equal(spec.location, "/some/where");
     assert_int_equal(spotnik_discovery_spec_parse("127.0.0.1:7000, [::1]:7001,", NULL, &spec), 0);
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);

@@ -296,7 +296,7 @@ TEST_WITH(a_fifo_is_no_record, directory_make, directory_clear)
     path_make(path, "member-fifo");
     assert_int_equal(mkfifo(path, 0600), 0);
     seeker_open(&newcomer, 1, 0);
-    assert_int_equal(spotnik_record_read(spotnik_runtime_credentials(newcomer.runtime), directory,
+    assert_int_equal(spotnik_record_read(spotnik_runtime_credentials(newcomer.runtime), store,
                                          "member-fifo", &record, &print, &error),
                      SPOTNIK_READING_UNREADABLE);
     assert_int_equal(error, EINVAL);

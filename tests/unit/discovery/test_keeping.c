@@ -35,8 +35,7 @@ TEST_WITH(a_younger_genesis_ends_us, directory_make, directory_clear)
     younger.generation = 2;
     struct spotnik_runtime_config config;
     cluster_config(&config, 1);
-    assert_int_equal(spotnik_record_write(&config.credentials, &younger, directory, "genesis-2",
-                                          true),
+    assert_int_equal(spotnik_record_write(&config.credentials, &younger, store, "genesis-2", true),
                      0);
     /* at once, for what cannot be taken back */
     assert_false(spotnik_discovery_is_youngest(member.discovery));
@@ -67,7 +66,7 @@ TEST_WITH(a_founding_of_another_root_ends_us, directory_make, directory_clear)
     /* in one: the keeper would find its own genesis-1 to be of another root than 66, and end */
     pthread_mutex_lock(&member.discovery->lock);
     member.discovery->ours = third;
-    int rc = spotnik_record_write(&config.credentials, &other, directory, "genesis-2", true);
+    int rc = spotnik_record_write(&config.credentials, &other, store, "genesis-2", true);
     pthread_mutex_unlock(&member.discovery->lock);
     assert_int_equal(rc, 0);
     while (!is_ended(&member))

@@ -16,6 +16,7 @@
 #define EPOCHS 200
 
 static char directory[64], other[64];
+static struct spotnik_objects *store, *other_store;
 
 static int directories_make(void **state)
 {
@@ -23,14 +24,18 @@ static int directories_make(void **state)
     /* XXXXXX: mkdtemp() replaces it */
     snprintf(directory, sizeof directory, "/tmp/spotnik-witness-XXXXXX");
     snprintf(other, sizeof other, "/tmp/spotnik-witness-XXXXXX");
-    return mkdtemp(directory) == NULL || mkdtemp(other) == NULL;
+    return mkdtemp(directory) == NULL || mkdtemp(other) == NULL
+           || spotnik_objects_open(directory, &store) != 0
+           || spotnik_objects_open(other, &other_store) != 0;
 }
 
 static int directories_remove(void **state)
 {
     (void)state;
-    spotnik_witness_remove(directory, FOUNDING);
-    spotnik_witness_remove(other, FOUNDING);
+    spotnik_witness_remove(store, FOUNDING);
+    spotnik_witness_remove(other_store, FOUNDING);
+    spotnik_objects_close(store);
+    spotnik_objects_close(other_store);
     return rmdir(directory) != 0 || rmdir(other) != 0; /* nothing else was left in them */
 }
 
@@ -55,12 +60,12 @@ static void found(void)
 TEST_WITH(one_for_an_epoch, directories_make, directories_remove)
 {
     found();
-    assert_true(spotnik_witness_take(directory, FOUNDING, 5, id_of(2)));
-    assert_true(spotnik_witness_take(directory, FOUNDING, 5, id_of(2)));
-    assert_false(spotnik_witness_take(directory, FOUNDING, 5, id_of(1)));
-    assert_false(spotnik_witness_take(directory, FOUNDING, 4, id_of(1)));
-    assert_true(spotnik_witness_take(directory, FOUNDING, 6, id_of(3)));
-    assert_false(spotnik_witness_take(directory, FOUNDING, 6, id_of(2)));
+    assert_true(spotnik_witness_take(store, FOUNDING, 5, id_of(2)));
+    assert_true(spotnik_witness_take(store, FOUNDING, 5, id_of(2)));
+    assert_false(spotnik_witness_take(store, FOUNDING, 5, id_of(1)));
+    assert_false(spotnik_witness_take(store, FOUNDING, 4, id_of(1)));
+    assert_true(spotnik_witness_take(store, FOUNDING, 6, id_of(3)));
+    assert_false(spotnik_witness_take(store, FOUNDING, 6, id_of(2)));
 }
 
 struct asker {
@@ -73,7 +78,7 @@ static void *asker_main(void *context)
 {
     struct asker *asker = context;
     for (uint64_t i = 0; i < EPOCHS; i++)
-        asker->named[i] = spotnik_witness_take(directory, FOUNDING, i + 1, id_of(asker->number));
+        asker->named[i] = spotnik_witness_take(store, FOUNDING, i + 1, id_of(asker->number));
     return NULL;
 }
 
@@ -104,11 +109,14 @@ TEST_WITH(many_at_once, directories_make, directories_remove)
  * that is not the same folder name nobody. */
 TEST_WITH(not_there, directories_make, directories_remove)
 {
-    assert_false(spotnik_witness_take(directory, FOUNDING, 1, id_of(1)));
+    assert_false(spotnik_witness_take(store, FOUNDING, 1, id_of(1)));
     found();
-    assert_false(spotnik_witness_take(other, FOUNDING, 1, id_of(1)));
-    assert_false(spotnik_witness_take(directory, FOUNDING + 2, 1, id_of(1)));
-    spotnik_witness_remove(directory, FOUNDING);
-    assert_false(spotnik_witness_take(directory, FOUNDING, 1, id_of(1)));
-    assert_false(spotnik_witness_take("/tmp/spotnik-no-such-folder", FOUNDING, 1, id_of(1)));
+    assert_false(spotnik_witness_take(other_store, FOUNDING, 1, id_of(1)));
+    assert_false(spotnik_witness_take(store, FOUNDING + 2, 1, id_of(1)));
+    spotnik_witness_remove(store, FOUNDING);
+    assert_false(spotnik_witness_take(store, FOUNDING, 1, id_of(1)));
+    struct spotnik_objects *nowhere;
+    assert_int_equal(spotnik_objects_open("/tmp/spotnik-no-such-folder", &nowhere), 0);
+    assert_false(spotnik_witness_take(nowhere, FOUNDING, 1, id_of(1)));
+    spotnik_objects_close(nowhere);
 }

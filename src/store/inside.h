@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of stores implement. Private to the folder. */
+#ifndef SPOTNIK_OBJECTS_INSIDE_H
+#define SPOTNIK_OBJECTS_INSIDE_H
+
+#include "store/store.h"
+
+/* One for each call of store.h, which has the contracts. */
+struct spotnik_objects_kind {
+    void (*close)(struct spotnik_objects *store);
+    int (*put)(struct spotnik_objects *store, const char *name, uint64_t writer, const void *bytes,
+               size_t size, bool if_absent);
+    int (*get)(struct spotnik_objects *store, const char *name, void *bytes, size_t size,
+               size_t *ret_size, uint64_t *ret_version);
+    int (*list)(struct spotnik_objects *store, int (*each)(void *context, const char *name),
+                void *context);
+    int (*delete)(struct spotnik_objects *store, const char *name);
+    bool (*take)(struct spotnik_objects *store, const char *name, uint64_t writer);
+    bool (*is_writable_by_all)(struct spotnik_objects *store);
+    bool (*has_registers)(struct spotnik_objects *store);
+    int (*register_make)(struct spotnik_objects *store, const char *name, const char *text);
+    bool (*register_advance)(struct spotnik_objects *store, const char *name, uint64_t number,
+                             const char *text);
+    void (*register_delete)(struct spotnik_objects *store, const char *name);
+};
+
+/* A kind's own struct begins with this one. */
+struct spotnik_objects {
+    const struct spotnik_objects_kind *kind;
+};
+
+int spotnik_objects_directory_open(const char *path, struct spotnik_objects **ret_store);
+
+#endif

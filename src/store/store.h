@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small named objects that the machines of a job share, in a folder (store_directory.c)
+ * (docs/design/0041-stores.md). A name has no slash, and at most SPOTNIK_OBJECTS_NAME_MAX bytes. An
+ * object appears whole or not at all. All calls block, and any thread may call them at any time.
+ * They return 0 or -errno; spotnik_objects_why() words the error. */
+#ifndef SPOTNIK_OBJECTS_STORE_H
+#define SPOTNIK_OBJECTS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPOTNIK_OBJECTS_NAME_MAX 127
+#define SPOTNIK_OBJECTS_TEXT_MAX 63 /* of a register */
+
+struct spotnik_objects;
+
+/* `where`: the path of a folder, which must exist for the other calls. *ret_store is the caller's
+ * until _close(). Errors, by spotnik_error_return(): ARGUMENT (too long), MEMORY. */
+int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store);
+void spotnik_objects_close(struct spotnik_objects *store); /* accepts NULL */
+
+/* Why this thread's last call failed with `rc`. Valid until the thread's next call. */
+const char *spotnik_objects_why(int rc);
+
+/* No two processes share `writer`. put_if_absent: -EEXIST where there is an object of that name; of
+ * any number of processes, on any machines, one succeeds. */
+int spotnik_objects_put(struct spotnik_objects *store, const char *name, uint64_t writer,
+                        const void *bytes, size_t size);
+int spotnik_objects_put_if_absent(struct spotnik_objects *store, const char *name, uint64_t writer,
+                                  const void *bytes, size_t size);
+
+/* The first `size` bytes of an object at most; *ret_size: how many they are. *ret_version differs
+ * whenever the object was written anew, also where it cannot be read; 0: not even that is known.
+ * -ENOENT: there is none. -EINVAL: something else has the name. */
+int spotnik_objects_get(struct spotnik_objects *store, const char *name, void *bytes, size_t size,
+                        size_t *ret_size, uint64_t *ret_version);
+
+/* Call each() with every name, in any order. A name that is replaced meanwhile may come twice, or
+ * not at all. each() returns 0, or what ends the list and is returned. */
+int spotnik_objects_list(struct spotnik_objects *store,
+                         int (*each)(void *context, const char *name), void *context);
+
+int spotnik_objects_delete(struct spotnik_objects *store, const char *name);
+
+/* Remove the object. Of all processes that try, one sees true. */
+bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer);
+
+/* May other users of this machine write to it? */
+bool spotnik_objects_is_writable_by_all(struct spotnik_objects *store);
+
+/* ---- registers: a number that only grows, and a text by whoever made it grow ---- */
+
+/* Are two that advance one register at one moment never both told that they did? False for a
+ * folder on a file system that does not promise it. */
+bool spotnik_objects_has_registers(struct spotnik_objects *store);
+
+/* With number 0. -EEXIST: there is one. */
+int spotnik_objects_register_make(struct spotnik_objects *store, const char *name,
+                                  const char *text);
+
+/* From a smaller number to `number` and `text`. True: the register shows both now, by whichever
+ * call they came; no other text is ever shown with this number. False: it shows others, was not
+ * made, or cannot be read. */
+bool spotnik_objects_register_advance(struct spotnik_objects *store, const char *name,
+                                      uint64_t number, const char *text);
+
+void spotnik_objects_register_delete(struct spotnik_objects *store, const char *name);
+
+#endif
