@@ -50,6 +50,8 @@ for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libcrypto l
 done
 # Metrics and the live page; the library is built without them where this is missing.
 want libmicrohttpd-dev pkg-config --exists libmicrohttpd
+# Jobs that meet in a bucket (with libcurl, above); likewise.
+want libexpat1-dev pkg-config --exists expat
 case $work in
 build | test | check | nightly | fuzz | format) ;;
 *)

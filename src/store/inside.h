@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kinds of stores implement. Private to the folder. */
-#ifndef SPOTNIK_OBJECTS_INSIDE_H
-#define SPOTNIK_OBJECTS_INSIDE_H
+#ifndef SPOTNIK_STORE_INSIDE_H
+#define SPOTNIK_STORE_INSIDE_H
 
 #include "store/store.h"
 
 /* One for each call of store.h, which has the contracts. */
 struct spotnik_objects_kind {
+    bool is_billed;
     void (*close)(struct spotnik_objects *store);
     int (*put)(struct spotnik_objects *store, const char *name, uint64_t writer, const void *bytes,
                size_t size, bool if_absent);
@@ -16,6 +17,7 @@ struct spotnik_objects_kind {
                 void *context);
     int (*delete)(struct spotnik_objects *store, const char *name);
     bool (*take)(struct spotnik_objects *store, const char *name, uint64_t writer);
+    int (*check)(struct spotnik_objects *store, uint64_t writer);
     bool (*is_writable_by_all)(struct spotnik_objects *store);
     bool (*has_registers)(struct spotnik_objects *store);
     int (*register_make)(struct spotnik_objects *store, const char *name, const char *text);
@@ -30,5 +32,11 @@ struct spotnik_objects {
 };
 
 int spotnik_objects_directory_open(const char *path, struct spotnik_objects **ret_store);
+int spotnik_s3_open(const char *where, struct spotnik_objects **ret_store);
+
+/* Before each call of store.h. */
+void spotnik_objects_why_reset(void);
+/* Sets what spotnik_objects_why() returns, and returns `rc`. */
+int spotnik_objects_fail(int rc, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -6,9 +6,17 @@
 
 #include "store/inside.h"
 
+/* The kind of the store, for a call that begins now. */
+static const struct spotnik_objects_kind *begin(const struct spotnik_objects *store)
+{
+    spotnik_objects_why_reset();
+    return store->kind;
+}
+
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store)
 {
-    return spotnik_objects_directory_open(where, ret_store);
+    return strncmp(where, "s3://", 5) == 0 ? spotnik_s3_open(where, ret_store)
+                                           : spotnik_objects_directory_open(where, ret_store);
 }
 
 void spotnik_objects_close(struct spotnik_objects *store)
@@ -17,67 +25,72 @@ void spotnik_objects_close(struct spotnik_objects *store)
         store->kind->close(store);
 }
 
-const char *spotnik_objects_why(int rc)
-{
-    return strerror(-rc);
-}
-
 int spotnik_objects_put(struct spotnik_objects *store, const char *name, uint64_t writer,
                         const void *bytes, size_t size)
 {
-    return store->kind->put(store, name, writer, bytes, size, false);
+    return begin(store)->put(store, name, writer, bytes, size, false);
 }
 
 int spotnik_objects_put_if_absent(struct spotnik_objects *store, const char *name, uint64_t writer,
                                   const void *bytes, size_t size)
 {
-    return store->kind->put(store, name, writer, bytes, size, true);
+    return begin(store)->put(store, name, writer, bytes, size, true);
 }
 
 int spotnik_objects_get(struct spotnik_objects *store, const char *name, void *bytes, size_t size,
                         size_t *ret_size, uint64_t *ret_version)
 {
-    return store->kind->get(store, name, bytes, size, ret_size, ret_version);
+    return begin(store)->get(store, name, bytes, size, ret_size, ret_version);
 }
 
 int spotnik_objects_list(struct spotnik_objects *store,
                          int (*each)(void *context, const char *name), void *context)
 {
-    return store->kind->list(store, each, context);
+    return begin(store)->list(store, each, context);
 }
 
 int spotnik_objects_delete(struct spotnik_objects *store, const char *name)
 {
-    return store->kind->delete(store, name);
+    return begin(store)->delete(store, name);
 }
 
 bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer)
 {
-    return store->kind->take(store, name, writer);
+    return begin(store)->take(store, name, writer);
+}
+
+int spotnik_objects_check(struct spotnik_objects *store, uint64_t writer)
+{
+    return begin(store)->check(store, writer);
+}
+
+bool spotnik_objects_is_billed(struct spotnik_objects *store)
+{
+    return store->kind->is_billed;
 }
 
 bool spotnik_objects_is_writable_by_all(struct spotnik_objects *store)
 {
-    return store->kind->is_writable_by_all(store);
+    return begin(store)->is_writable_by_all(store);
 }
 
 bool spotnik_objects_has_registers(struct spotnik_objects *store)
 {
-    return store->kind->has_registers(store);
+    return begin(store)->has_registers(store);
 }
 
 int spotnik_objects_register_make(struct spotnik_objects *store, const char *name, const char *text)
 {
-    return store->kind->register_make(store, name, text);
+    return begin(store)->register_make(store, name, text);
 }
 
 bool spotnik_objects_register_advance(struct spotnik_objects *store, const char *name,
                                       uint64_t number, const char *text)
 {
-    return store->kind->register_advance(store, name, number, text);
+    return begin(store)->register_advance(store, name, number, text);
 }
 
 void spotnik_objects_register_delete(struct spotnik_objects *store, const char *name)
 {
-    store->kind->register_delete(store, name);
+    begin(store)->register_delete(store, name);
 }

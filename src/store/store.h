@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small named objects that the machines of a job share, in a folder (store_directory.c)
- * (docs/design/0041-stores.md). A name has no slash, and at most SPOTNIK_OBJECTS_NAME_MAX bytes. An
- * object appears whole or not at all. All calls block, and any thread may call them at any time.
- * They return 0 or -errno; spotnik_objects_why() words the error. */
-#ifndef SPOTNIK_OBJECTS_STORE_H
-#define SPOTNIK_OBJECTS_STORE_H
+/* Small named objects that the machines of a job share, in a folder (store_directory.c) or a
+ * bucket (store_s3.c); see docs/design/0041-stores.md. A name has no slash, and at most
+ * SPOTNIK_OBJECTS_NAME_MAX bytes. An object appears whole or not at all. All calls block, and any
+ * thread may call them at any time. They return 0 or -errno; spotnik_objects_why() words the
+ * error. */
+#ifndef SPOTNIK_STORE_STORE_H
+#define SPOTNIK_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +16,10 @@
 
 struct spotnik_objects;
 
-/* `where`: the path of a folder, which must exist for the other calls. *ret_store is the caller's
- * until _close(). Errors, by spotnik_error_return(): ARGUMENT (too long), MEMORY. */
+/* `where`: "s3://bucket/name", or the path of a folder, which must exist for the other calls.
+ * *ret_store is the caller's until _close(). Errors, by spotnik_error_return(): ARGUMENT, MEMORY,
+ * SYSTEM (no libcurl or expat; the detail says what to install). A call to a bucket ends within
+ * 10 s; one to a folder ends when its file system does. */
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store);
 void spotnik_objects_close(struct spotnik_objects *store); /* accepts NULL */
 
@@ -45,6 +48,13 @@ int spotnik_objects_delete(struct spotnik_objects *store, const char *name);
 
 /* Remove the object. Of all processes that try, one sees true. */
 bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer);
+
+/* Before a founding: does the store keep the promise of put_if_absent? -ENOTSUP: it does not. No
+ * two processes share `writer`. */
+int spotnik_objects_check(struct spotnik_objects *store, uint64_t writer);
+
+/* Does each request cost money? Then members ask no more often than they must. */
+bool spotnik_objects_is_billed(struct spotnik_objects *store);
 
 /* May other users of this machine write to it? */
 bool spotnik_objects_is_writable_by_all(struct spotnik_objects *store);

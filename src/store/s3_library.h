@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcurl and expat, loaded when a bucket is first wanted. */
+#ifndef SPOTNIK_STORE_S3_LIBRARY_H
+#define SPOTNIK_STORE_S3_LIBRARY_H
+
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+#include <expat.h>
+
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+#define S3_CURL_CALLS(X)                                                                           \
+    X(curl_global_init)                                                                            \
+    X(curl_version_info)                                                                           \
+    X(curl_easy_init)                                                                              \
+    X(curl_easy_reset)                                                                             \
+    X(curl_easy_cleanup)                                                                           \
+    X(curl_easy_setopt)                                                                            \
+    X(curl_easy_getinfo)                                                                           \
+    X(curl_easy_perform)                                                                           \
+    X(curl_easy_strerror)                                                                          \
+    X(curl_slist_append)                                                                           \
+    X(curl_slist_free_all)
+
+#define S3_EXPAT_CALLS(X)                                                                          \
+    X(XML_ParserCreate)                                                                            \
+    X(XML_ParserFree)                                                                              \
+    X(XML_SetUserData)                                                                             \
+    X(XML_SetElementHandler)                                                                       \
+    X(XML_SetCharacterDataHandler)                                                                 \
+    X(XML_StopParser)                                                                              \
+    X(XML_Parse)
+
+struct s3_library {
+#define S3_FIELD(name) __typeof__(name) *name;
+    S3_CURL_CALLS(S3_FIELD)
+    S3_EXPAT_CALLS(S3_FIELD)
+#undef S3_FIELD
+};
+
+/* 0, or SPOTNIK_ERR_SYSTEM with what to install. They stay loaded. */
+int spotnik_s3_library(const struct s3_library **ret);
+
+#endif

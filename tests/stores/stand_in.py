@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for S3, in memory: objects, conditions, listings. Signatures are not checked; SeaweedFS does that.
+
+What goes wrong is chosen by the first part of a key:
+
+    lost/...            every other PUT is carried out, and its answer is lost
+    busy/...            every other request of a kind gets 503 with Retry-After: 0
+    unconditional/...   conditions are ignored
+    pages/...           a listing has two keys a page
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.sax.saxutils import escape
+
+
+class Bucket:
+    """The objects, by key. One lock: each request happens at one moment."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, bytes] = {}
+        self.requests = 0
+        self.turns: dict[str, int] = {}
+        self.is_away = False  # answers nothing but 503
+
+    def is_turn(self, fault: str, key: str, method: str) -> bool:
+        """Is it this request of every two that goes wrong?"""
+        if not key.startswith(fault + "/"):
+            return False
+        self.turns[method] = self.turns.get(method, 0) + 1
+        return self.turns[method] % 2 == 1
+
+
+def etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data).hexdigest()}"'
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    bucket: Bucket
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("x-amz-request-id", f"{self.bucket.requests:016X}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, status: int, code: str, **headers: str) -> None:
+        self.answer(status, f"<Error><Code>{code}</Code><Message>as asked</Message></Error>".encode(), **headers)
+
+    def handle_any(self) -> None:
+        """The path is /bucket/key."""
+        path, _, query = self.path.partition("?")
+        key = urllib.parse.unquote(path).split("/", 2)[2]
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        asked = dict(urllib.parse.parse_qsl(query))
+        with self.bucket.lock:
+            self.bucket.requests += 1
+            if self.bucket.is_away or self.bucket.is_turn("busy", key or asked.get("prefix", ""), self.command):
+                self.refuse(503, "SlowDown", Retry_After="0")
+            elif self.command == "GET" and not key:
+                self.list_keys(asked["prefix"], asked.get("continuation-token", ""))
+            else:
+                getattr(self, self.command.lower())(key, data)
+
+    do_GET = do_PUT = do_DELETE = handle_any  # noqa: N815
+
+    def get(self, key: str, _: bytes) -> None:
+        if key in self.bucket.objects:
+            self.answer(200, self.bucket.objects[key], ETag=etag(self.bucket.objects[key]))
+        else:
+            self.refuse(404, "NoSuchKey")
+
+    def put(self, key: str, data: bytes) -> None:
+        there = self.bucket.objects.get(key)
+        match = self.headers.get("If-Match")
+        fails = there is not None if self.headers.get("If-None-Match") == "*" else False
+        fails |= match is not None and (there is None or match != etag(there))
+        if fails and not key.startswith("unconditional/"):
+            self.refuse(412, "PreconditionFailed")
+            return
+        self.bucket.objects[key] = data
+        if self.bucket.is_turn("lost", key, "PUT"):
+            self.close_connection = True
+        else:
+            self.answer(200, ETag=etag(data))
+
+    def delete(self, key: str, _: bytes) -> None:
+        self.bucket.objects.pop(key, None)
+        self.answer(204)
+
+    def list_keys(self, prefix: str, after: str) -> None:
+        keys = sorted(key for key in self.bucket.objects if key.startswith(prefix) and key > after)
+        page = keys[: 2 if prefix.startswith("pages/") else 1000]
+        rows = "".join(f"<Contents><Key>{escape(key)}</Key></Contents>" for key in page)
+        cut = len(page) < len(keys)
+        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if cut else ""
+        body = f"<ListBucketResult>{rows}<IsTruncated>{str(cut).lower()}</IsTruncated>{token}</ListBucketResult>"
+        self.answer(200, body.encode())
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    daemon_threads = True
+
+
+class StandIn:
+    """A running server on loopback, and the environment by which a process finds it."""
+
+    def __init__(self) -> None:
+        self.bucket = Bucket()
+        self.server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"bucket": self.bucket}))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server.server_address[1]}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A store in a bucket: what it keeps, and what becomes of requests whose answer is lost, of a busy
+ * server and of one that ignores conditions. stand_in.py is the server, and says by which name what
+ * goes wrong. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "spotnik/spotnik.h"
+#include "store/store.h"
+#include "tests.h"
+
+static struct spotnik_objects *store;
+
+static void store_open(const char *where)
+{
+    assert_int_equal(spotnik_objects_open(where, &store), 0);
+}
+
+static int store_close(void **state)
+{
+    (void)state;
+    spotnik_objects_close(store);
+    store = NULL;
+    return 0;
+}
+
+static void assert_holds(const char *name, const char *text)
+{
+    char there[100];
+    size_t size;
+    uint64_t version;
+    assert_int_equal(spotnik_objects_get(store, name, there, sizeof there, &size, &version), 0);
+    assert_int_equal(size, strlen(text));
+    assert_memory_equal(there, text, size);
+}
+
+/* Claim: what was put is read, up to the room there is; its version follows what it holds; one
+ * process makes an object, and a name that was deleted is absent. */
+TEST_WITH(objects, NULL, store_close)
+{
+    char text[4];
+    size_t size;
+    uint64_t first, second, none;
+    store_open("s3://bucket/objects/of one+job/");
+    assert_int_equal(spotnik_objects_check(store, 1), 0);
+    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &none), -ENOENT);
+    assert_true(none == 0);
+    assert_int_equal(spotnik_objects_put(store, "a", 1, "01234567", 8), 0);
+    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &first), 0);
+    assert_int_equal(size, sizeof text);
+    assert_memory_equal(text, "0123", sizeof text);
+    assert_int_equal(spotnik_objects_put(store, "a", 1, "other", 5), 0);
+    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &second), 0);
+    assert_true(first != 0 && second != 0 && first != second);
+    assert_int_equal(spotnik_objects_put_if_absent(store, "a", 1, "third", 5), -EEXIST);
+    assert_holds("a", "other");
+    assert_int_equal(spotnik_objects_delete(store, "a"), 0);
+    assert_int_equal(spotnik_objects_put_if_absent(store, "a", 1, "third", 5), 0);
+    assert_holds("a", "third");
+}
+
+/* Claim: a register goes to larger numbers only, to one text for each, and is not made by being
+ * advanced. */
+TEST_WITH(registers, NULL, store_close)
+{
+    store_open("s3://bucket/registers");
+    assert_false(spotnik_objects_register_advance(store, "tie", 1, "a"));
+    assert_int_equal(spotnik_objects_register_make(store, "tie", "a"), 0);
+    assert_int_equal(spotnik_objects_register_make(store, "tie", "b"), -EEXIST);
+    assert_true(spotnik_objects_register_advance(store, "tie", 5, "b"));
+    assert_true(spotnik_objects_register_advance(store, "tie", 5, "b"));
+    assert_false(spotnik_objects_register_advance(store, "tie", 5, "a"));
+    assert_false(spotnik_objects_register_advance(store, "tie", 4, "a"));
+    assert_true(spotnik_objects_register_advance(store, "tie", 6, "a"));
+    spotnik_objects_register_delete(store, "tie");
+    assert_false(spotnik_objects_register_advance(store, "tie", 7, "a"));
+}
+
+/* Claim: a write that was carried out and not answered is known for ours, never for another's. */
+TEST_WITH(lost_answers, NULL, store_close)
+{
+    store_open("s3://bucket/lost");
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "genesis-%d", i);
+        assert_int_equal(spotnik_objects_put_if_absent(store, name, 1, "ours", 4), 0);
+        assert_int_equal(spotnik_objects_put_if_absent(store, name, 1, "theirs", 6), -EEXIST);
+        assert_holds(name, "ours");
+    }
+    assert_int_equal(spotnik_objects_register_make(store, "tie", "a"), 0);
+    for (uint64_t number = 1; number < 5; number++) {
+        assert_true(spotnik_objects_register_advance(store, "tie", number, "b"));
+        assert_false(spotnik_objects_register_advance(store, "tie", number, "a"));
+    }
+}
+
+/* Claim: what a busy server refuses is sent again. */
+TEST_WITH(busy, NULL, store_close)
+{
+    store_open("s3://bucket/busy");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
+        assert_holds("a", "b");
+        assert_int_equal(spotnik_objects_delete(store, "a"), 0);
+    }
+}
+
+/* Claim: a store that ignores conditions is refused, with the reason. */
+TEST_WITH(unconditional, NULL, store_close)
+{
+    store_open("s3://bucket/unconditional");
+    int rc = spotnik_objects_check(store, 1);
+    assert_int_equal(rc, -ENOTSUP);
+    assert_non_null(strstr(spotnik_objects_why(rc), "ignores If-None-Match"));
+}
+
+static int name_add(void *context, const char *name)
+{
+    strcat(context, name);
+    return strcmp(name, "stop") == 0 ? -ECANCELED : 0;
+}
+
+/* Claim: a listing of many pages is whole and without its prefix, and each() ends it. */
+TEST_WITH(pages, NULL, store_close)
+{
+    static const char *const names[] = { "a", "b", "c&<d>", "e", "f" };
+    char all[100] = "";
+    store_open("s3://bucket/pages/one");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(spotnik_objects_put(store, names[i], 1, "", 0), 0);
+    assert_int_equal(spotnik_objects_list(store, name_add, all), 0);
+    assert_string_equal(all, "abc&<d>ef");
+    assert_int_equal(spotnik_objects_put(store, "stop", 1, "", 0), 0);
+    assert_int_equal(spotnik_objects_list(store, name_add, all), -ECANCELED);
+}
+
+/* Claim: what is no bucket is an error of its own; without credentials there is a sentence. */
+TEST(mistakes)
+{
+    static const char *const wrong[] = { "s3://", "s3:///a", "s3://Bucket/a", "s3://b/a" };
+    struct spotnik_objects *none;
+    char text[4];
+    size_t size;
+    uint64_t version;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(spotnik_objects_open(wrong[i], &none), SPOTNIK_ERR_ARGUMENT);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere", 1);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9", 1);
+    assert_int_equal(spotnik_objects_open("s3://bucket/a", &none), 0);
+    int rc = spotnik_objects_get(none, "a", text, sizeof text, &size, &version);
+    assert_int_equal(rc, -EACCES);
+    assert_non_null(strstr(spotnik_objects_why(rc), "no AWS credentials"));
+    spotnik_objects_close(none);
+}
