@@ -53,7 +53,8 @@ static const char help[] =
     "    [1]\n"
     "      --seed N            seed of the choice of --kill-every                                  "
     "    [clock]\n"
-    "      --peers SPEC        where to find the job: host:port,... or file:DIR; slurm, slurm:JOB, "
+    "      --peers SPEC        where to find the job: host:port,..., file:DIR or s3://BUCKET/NAME; "
+    "slurm, slurm:JOB, "
     "slurm:step, skypilot,\n"
     "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see "
     "docs/guide    [what the engine says; a folder for this run]\n"
@@ -470,7 +471,7 @@ static bool set_environment(struct request *request)
         request->peers = getenv("SPOTNIK_PEERS");
     if (request->peers && !*request->peers) { /* a variable that was meant to say something */
         fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found "
-                        "(host:port,... or file:DIR),\n"
+                        "(host:port,..., file:DIR or s3://BUCKET/NAME),\n"
                         "or unset it for a job all on this host.\n");
         return false;
     }
@@ -490,8 +491,10 @@ static bool set_environment(struct request *request)
         return false;
     }
     setenv("SPOTNIK_KEY_FILE", request->key_file, 1);
-    request->run.done_folder =
-        !strncmp(request->peers, "file:", 5) ? request->peers + 5 : getenv("SPOTNIK_CHECKPOINT");
+    request->run.done_folder = !strncmp(request->peers, "file:", 5) ? request->peers + 5
+                               : !strncmp(request->peers, "s3://", 5)
+                                   ? request->peers
+                                   : getenv("SPOTNIK_CHECKPOINT");
     return true;
 }
 

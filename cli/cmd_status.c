@@ -19,7 +19,7 @@ static const char help[] =
     "knows. Without --peers and\n"
     "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its "
     "environment.\n\n"
-    "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
+    "      --peers SPEC      host:port,..., file:DIR, s3://...  [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --json            one JSON object a job, as the member sent it, with the paths that "

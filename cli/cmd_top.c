@@ -30,7 +30,7 @@ static const char help[] =
     "On a "
     "terminal: q ends, s sorts by\n"
     "the next column, r reverses the order. Elsewhere: a line each time. It respects NO_COLOR.\n\n"
-    "      --peers SPEC      host:port,... or file:DIR          [SPOTNIK_PEERS]\n"
+    "      --peers SPEC      host:port,..., file:DIR, s3://...  [SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --interval TIME   between two looks                  [1s]\n"

@@ -141,7 +141,7 @@ typedef struct spotnik_config {
     /** SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL: a job of one */
     const char *key_file;
     /** SPOTNIK_PEERS: "host:port,..." (all of them found the job) or
-     * "file:DIR", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
+     * "file:DIR", "s3://bucket/name", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
     const char *peers;
     /** SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     const char *bind;

@@ -29,7 +29,7 @@ class Config:
     job_name: Optional[str] = None
     #: File with the 256-bit job key in hex, mode 0600 (SPOTNIK_KEY_FILE). Not needed by a job of one.
     key_file: Union[str, os.PathLike[str], None] = None
-    #: "host:port,..." or "file:DIR" (SPOTNIK_PEERS). None and no such variable: a job of one.
+    #: "host:port,...", "file:DIR" or "s3://bucket/name" (SPOTNIK_PEERS). None and no such variable: a job of one.
     peers: Optional[str] = None
     #: "address[:port]" to listen on (SPOTNIK_BIND). Default 127.0.0.1, any port.
     bind: Optional[str] = None

@@ -200,6 +200,11 @@ void spotnik_runtime_looked(struct spotnik_runtime *runtime, uint64_t begun_boot
         runtime->barred_ns = 0;
 }
 
+bool spotnik_runtime_is_barred(struct spotnik_runtime *runtime)
+{
+    return runtime->barred_ns != 0 && !runtime->parked;
+}
+
 void spotnik_runtime_tell_waiting(struct spotnik_runtime *runtime, uint64_t ns, uint64_t of_ns)
 {
     (void)runtime, (void)ns, (void)of_ns;

@@ -214,7 +214,8 @@ static int names_check(const spotnik_config *config)
         return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->peers && !*config->peers)
         return wrong("peers", "SPOTNIK_PEERS",
-                     "is empty; write host:port,... or file:DIR, or unset it for a job of this "
+                     "is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset it for "
+                     "a job of this "
                      "process alone");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",

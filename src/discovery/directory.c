@@ -212,7 +212,8 @@ static void record_liveness_check(struct spotnik_discovery_search *search, uint3
     const struct spotnik_watcher_entry *entry = &search->watch.entry[i];
     const struct spotnik_question *question = &search->question[i];
     char why[400];
-    uint64_t time_left_ns, stale_ns = search->discovery->times.stale_ns;
+    uint64_t time_left_ns,
+        stale_ns = spotnik_record_stale_ns(&entry->record, search->discovery->times.stale_ns);
     bool whole = entry->reading == SPOTNIK_READING_RECORD;
     if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
         return;
@@ -320,7 +321,9 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
     uint64_t seen = watch->generation, highest;
     spotnik_discovery_founding_make(&before, seen + 1, &founding);
     search->busy_ns = watch->watched_ns; /* if it comes to nothing, watch again */
-    int rc = spotnik_founding_record_highest(discovery->store, &highest);
+    int rc = spotnik_objects_check(discovery->store, search->self.self.id.low);
+    if (rc == 0)
+        rc = spotnik_founding_record_highest(discovery->store, &highest);
     if (rc == 0 && highest != seen)
         rc = -EEXIST; /* another process was first */
     if (rc != 0)
@@ -345,9 +348,14 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
 static enum spotnik_discovery_round found_failed(struct spotnik_discovery_search *search, int rc)
 {
     unsigned long long generation = search->watch.generation + 1;
+    char why[300];
+    snprintf(why, sizeof why, "%s", spotnik_objects_why(rc));
     (void)spotnik_discovery_entered_set(search->discovery, false);
-    if (rc == -EEXIST || rc == -EAGAIN) {
-        spotnik_discovery_say(search, "a member wrote its record again, or founded, just now");
+    if (rc == -EEXIST || rc == -EAGAIN || rc == -ETIMEDOUT) {
+        spotnik_discovery_say(search, "%s",
+                              rc == -ETIMEDOUT
+                                  ? why
+                                  : "a member wrote its record again, or founded, just now");
         return SPOTNIK_DISCOVERY_AGAIN;
     }
     search->error =
@@ -357,8 +365,7 @@ static enum spotnik_discovery_round found_failed(struct spotnik_discovery_search
                                    "made by no founding: remove it",
                                    search->discovery->spec.location, generation - 1)
             : spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s/genesis-%llu: %s",
-                                   search->discovery->spec.location, generation,
-                                   spotnik_objects_why(rc));
+                                   search->discovery->spec.location, generation, why);
     return SPOTNIK_DISCOVERY_ERROR;
 }
 

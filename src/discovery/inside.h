@@ -100,6 +100,7 @@ struct spotnik_discovery {
     struct spotnik_founding ours; /* our lineage; id 0: none; generation 0: not known */
     struct spotnik_founding sponsors; /* of the member that we join by */
     uint64_t refreshed_ns;            /* when our last successful refresh began; 0: none yet */
+    uint64_t due_ns;                  /* when our record promises the next one */
     char warning[256];                /* what is wrong with the directory */
     char missing[320];                /* the founding that has vanished from it */
     char advice[256];                 /* what should be better about it */

@@ -160,14 +160,26 @@ static void keep_directory(struct spotnik_discovery *discovery)
         spotnik_discovery_parked(discovery, &status);
 }
 
+/* A member that was stopped commits nothing before it has looked. */
+static bool is_due(struct spotnik_discovery *discovery, const spotnik_job_status *status)
+{
+    pthread_mutex_lock(&discovery->lock);
+    uint64_t due_ns = discovery->due_ns;
+    pthread_mutex_unlock(&discovery->lock);
+    return !spotnik_objects_is_billed(discovery->store) || status->view_epoch == 0 || status->parked
+           || spotnik_discovery_clock_ns() >= due_ns
+           || spotnik_runtime_is_barred(discovery->runtime);
+}
+
 static void keep(struct spotnik_discovery *discovery)
 {
     spotnik_job_status status;
+    spotnik_runtime_status(discovery->runtime, &status);
     if (discovery->spec.is_store) {
-        keep_directory(discovery);
+        if (is_due(discovery, &status))
+            keep_directory(discovery);
         return;
     }
-    spotnik_runtime_status(discovery->runtime, &status);
     if (status.parked)
         look_round(discovery, status.view_epoch);
     else if (status.view_epoch > 0)

@@ -111,11 +111,12 @@ spotnik_discovery_liveness_check(const struct spotnik_watcher_entry *entry,
                                  size_t size, uint64_t *ret_time_left_ns)
 {
     char unused[8];
+    uint64_t stale_ns = spotnik_record_stale_ns(&entry->record, times->stale_ns);
     struct wording wording = { why != NULL ? why : unused, why != NULL ? size : sizeof unused };
     *ret_time_left_ns = 0;
     wording.text[0] = '\0';
     if (entry->reading != SPOTNIK_READING_RECORD)
-        return by_time(entry, reading_text(entry), times->stale_ns, wording, ret_time_left_ns);
+        return by_time(entry, reading_text(entry), stale_ns, wording, ret_time_left_ns);
     if (has_ended(&entry->record, question))
         return SPOTNIK_DISCOVERY_LIVENESS_ENDED;
     if (entry->record.standing == SPOTNIK_STANDING_SEEKING)
@@ -139,5 +140,5 @@ spotnik_discovery_liveness_check(const struct spotnik_watcher_entry *entry,
         break;
     }
     return liveness_check_silent(entry, question, spotnik_process_life(&entry->record.process),
-                                 times->stale_ns, wording, ret_time_left_ns);
+                                 stale_ns, wording, ret_time_left_ns);
 }

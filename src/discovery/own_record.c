@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/time.h"
 #include "discovery/inside.h"
 
 uint64_t spotnik_discovery_clock_ns(void)
@@ -110,6 +111,21 @@ static enum spotnik_standing standing(const spotnik_job_status *status, bool ent
     return entered ? SPOTNIK_STANDING_ENTERED : SPOTNIK_STANDING_SEEKING;
 }
 
+/* So many requests of one refresh (our record, a listing, the founding record) and at most 2,000 an
+ * hour of all members together: 5.4 s for each member. */
+#define BILLED_NS (5400 * SPOTNIK_MS)
+
+/* Until our next refresh. In a store that bills its requests members of a view refresh the more
+ * seldom the more they are; their records say so, and founding waits the longer for them. */
+static uint64_t every_ns(const struct spotnik_discovery *discovery,
+                         const spotnik_job_status *status)
+{
+    uint64_t refresh_ns = discovery->times.refresh_ns, calm_ns = status->size * BILLED_NS;
+    bool seldom = discovery->store != NULL && spotnik_objects_is_billed(discovery->store)
+                  && status->view_epoch > 0 && !status->parked && calm_ns > refresh_ns;
+    return seldom ? calm_ns : refresh_ns;
+}
+
 static void record_make(struct spotnik_discovery *discovery,
                         struct spotnik_credentials *credentials, struct spotnik_record *record)
 {
@@ -121,6 +137,7 @@ static void record_make(struct spotnik_discovery *discovery,
     *record = (struct spotnik_record){ .member = credentials->self,
                                        .process = discovery->process,
                                        .counter = ++discovery->counter,
+                                       .every_ms = every_ns(discovery, &status) / SPOTNIK_MS,
                                        .generation = ours.generation,
                                        .founding = ours.id,
                                        .root = ours.root,
@@ -142,6 +159,7 @@ static void written_note(struct spotnik_discovery *discovery, const struct spotn
                  spotnik_objects_why(rc));
     } else {
         discovery->refreshed_ns = begun_ns;
+        discovery->due_ns = begun_ns + record->every_ms * SPOTNIK_MS;
         discovery->entered_is_told = record->standing != SPOTNIK_STANDING_SEEKING;
     }
     pthread_mutex_unlock(&discovery->lock);
@@ -152,7 +170,8 @@ static bool record_vanished(const struct spotnik_discovery *discovery,
 {
     struct spotnik_record record;
     uint64_t print;
-    return strcmp(discovery->written, name) == 0
+    /* looking costs a request; the record is written again in any case */
+    return !spotnik_objects_is_billed(discovery->store) && strcmp(discovery->written, name) == 0
            && spotnik_record_read(credentials, discovery->store, name, &record, &print, NULL)
                   == SPOTNIK_READING_ABSENT;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/time.h"
 #include "link/address.h"
 #include "link/auth.h"
 
@@ -48,11 +49,12 @@ static int how_format(const struct spotnik_record *record, char *text, size_t si
     const struct spotnik_process *process = &record->process;
     return snprintf(text, size,
                     "process %016llx %llu %llu %016llx\nlineage %llu %016llx\nview %llu "
-                    "%llu\nstate %s\ncounter %llu\nroot %016llx %llu\n",
+                    "%llu\nstate %s\ncounter %llu %llu\nroot %016llx %llu\n",
                     (number)process->boot, (number)process->pid, (number)process->start,
                     (number)process->space, (number)record->generation, (number)record->founding,
                     (number)record->epoch, (number)record->step, standing_names[record->standing],
-                    (number)record->counter, (number)record->root, (number)record->founded_at_ms);
+                    (number)record->counter, (number)record->every_ms, (number)record->root,
+                    (number)record->founded_at_ms);
 }
 
 size_t spotnik_record_format(const struct spotnik_credentials *self, const char *name,
@@ -114,14 +116,15 @@ static bool standing_parse(const char *word, enum spotnik_standing *ret)
 
 static bool how_parse(const char *text, struct spotnik_record *record)
 {
-    number boot, pid, start, space, generation, founding, epoch, step, counter, root, founded_at_ms;
+    number boot, pid, start, space, generation, founding, epoch, step, counter, every, root,
+        founded_at_ms;
     char word[16];
     if (sscanf(text,
                "process %16llx %llu %llu %16llx\nlineage %llu %16llx\nview %llu %llu\nstate "
-               "%15s\ncounter %llu\nroot %16llx %llu\n",
+               "%15s\ncounter %llu %llu\nroot %16llx %llu\n",
                &boot, &pid, &start, &space, &generation, &founding, &epoch, &step, word, &counter,
-               &root, &founded_at_ms)
-        != 12)
+               &every, &root, &founded_at_ms)
+        != 13)
         return false;
     record->root = root;
     record->founded_at_ms = founded_at_ms;
@@ -132,6 +135,7 @@ static bool how_parse(const char *text, struct spotnik_record *record)
     record->epoch = epoch;
     record->step = step;
     record->counter = counter;
+    record->every_ms = every;
     return standing_parse(word, &record->standing);
 }
 
@@ -161,6 +165,15 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
         return SPOTNIK_READING_KEY;
     *ret = record;
     return SPOTNIK_READING_RECORD;
+}
+
+/* A process that writes every E has done so thrice in 3 E. */
+uint64_t spotnik_record_stale_ns(const struct spotnik_record *record, uint64_t stale_ns)
+{
+    uint64_t thrice_ns = record->every_ms < UINT64_MAX / (3 * SPOTNIK_MS)
+                             ? 3 * record->every_ms * SPOTNIK_MS
+                             : UINT64_MAX;
+    return thrice_ns > stale_ns ? thrice_ns : stale_ns;
 }
 
 /* ---- in a store ---- */

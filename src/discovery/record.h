@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "store/store.h"
 
-#define SPOTNIK_RECORD_BYTES 576
+#define SPOTNIK_RECORD_BYTES 608
 
 /* How far the process has come. Each state is in the directory before the process acts on it. */
 enum spotnik_standing {
@@ -27,6 +27,7 @@ struct spotnik_record {
     struct spotnik_member member;
     struct spotnik_process process; /* boot 0: the record does not say */
     uint64_t counter;               /* another one with every refresh */
+    uint64_t every_ms;              /* until the next refresh, at most; 0: it does not say */
     uint64_t generation, founding;  /* of its lineage; 0: not known yet */
     uint64_t root, founded_at_ms;   /* of the founding (member/view.h) */
     uint64_t epoch, step;           /* its view, and the last step it has committed */
@@ -63,6 +64,10 @@ enum spotnik_reading spotnik_record_read(const struct spotnik_credentials *self,
                                          struct spotnik_objects *store, const char *name,
                                          struct spotnik_record *ret, uint64_t *ret_print,
                                          int *ret_error);
+
+/* How long this record stays the same before its process counts as gone: `stale_ns`, or longer
+ * where the process writes it seldom. */
+uint64_t spotnik_record_stale_ns(const struct spotnik_record *record, uint64_t stale_ns);
 
 /* "member-<id in hex>" */
 void spotnik_record_name(struct spotnik_id id, char name[64]);

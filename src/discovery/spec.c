@@ -56,6 +56,8 @@ int spotnik_discovery_spec_parse(const char *text, const uint8_t *own,
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
         return store_parse(text + 5, ret_spec);
+    if (strncmp(text, "s3://", 5) == 0)
+        return store_parse(text, ret_spec);
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
     if (strncmp(text, "hosts:", 6) == 0)
@@ -75,7 +77,7 @@ int spotnik_discovery_spec_parse(const char *text, const uint8_t *own,
     if (rc == 0 && ret_spec->count == 0)
         rc = spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_PEERS is empty; write host:port,... or file:DIR, or unset "
+            "SPOTNIK_PEERS is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset "
             "it for a job of one");
     return rc;
 }

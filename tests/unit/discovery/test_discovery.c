@@ -124,6 +124,9 @@ TEST(specs_are_read)
     assert_int_equal(spotnik_discovery_spec_parse("file:/some/where", NULL, &spec), 0);
     assert_true(spec.is_store);
     assert_string_equal(spec.location, "/some/where");
+    assert_int_equal(spotnik_discovery_spec_parse("s3://bucket/job", NULL, &spec), 0);
+    assert_true(spec.is_store);
+    assert_string_equal(spec.location, "s3://bucket/job");
     assert_int_equal(spotnik_discovery_spec_parse("127.0.0.1:7000, [::1]:7001,", NULL, &spec), 0);
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);
@@ -152,6 +155,7 @@ TEST(records_are_signed)
     struct spotnik_record record = { .member = config.credentials.self,
                                      .process = { .boot = 1, .pid = 2, .start = 3, .space = 4 },
                                      .counter = UINT64_MAX,
+                                     .every_ms = UINT64_MAX,
                                      .generation = UINT64_MAX,
                                      .founding = UINT64_MAX,
                                      .epoch = UINT64_MAX,
@@ -178,6 +182,39 @@ TEST(records_are_signed)
     other = config.credentials;
     other.job[3] ^= 1;
     assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_JOB);
+}
+
+/* A process that writes its record seldom counts as gone the later. */
+TEST(a_record_that_is_written_seldom_is_stale_late)
+{
+    static const uint64_t minute_ns = 60 * SPOTNIK_S;
+    struct spotnik_record record = { .every_ms = 0 };
+    assert_true(spotnik_record_stale_ns(&record, minute_ns) == minute_ns);
+    record.every_ms = 20000;
+    assert_true(spotnik_record_stale_ns(&record, minute_ns) == minute_ns);
+    record.every_ms = 40000;
+    assert_true(spotnik_record_stale_ns(&record, minute_ns) == 2 * minute_ns);
+    record.every_ms = UINT64_MAX;
+    assert_true(spotnik_record_stale_ns(&record, minute_ns) == UINT64_MAX);
+}
+
+/* A silent process whose record says that it is written every T is waited for three T. */
+TEST(silence_is_measured_by_what_the_record_says)
+{
+    static const struct spotnik_discovery_times times = { .stale_ns = SPOTNIK_S };
+    struct spotnik_question question = { .reply = SPOTNIK_DISCOVERY_REPLY_SILENT };
+    struct spotnik_watcher_entry entry = { .name = NAME,
+                                           .reading = SPOTNIK_READING_RECORD,
+                                           .record = { .every_ms = 1000,
+                                                       .standing = SPOTNIK_STANDING_ENTERED },
+                                           .unchanged_ns = 2 * SPOTNIK_S };
+    uint64_t left_ns;
+    assert_int_equal(spotnik_discovery_liveness_check(&entry, &question, &times, NULL, 0, &left_ns),
+                     SPOTNIK_DISCOVERY_LIVENESS_WAIT);
+    assert_true(left_ns == SPOTNIK_S);
+    entry.unchanged_ns = 3 * SPOTNIK_S;
+    assert_int_equal(spotnik_discovery_liveness_check(&entry, &question, &times, NULL, 0, &left_ns),
+                     SPOTNIK_DISCOVERY_LIVENESS_STALE);
 }
 
 /* Its name says what a record is for: the same bytes are none in another file. */

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of real processes that meet in a bucket: bucket_jobs.py WORKER [ROUNDS]
+
+many           16 processes that start at once found one job, ROUNDS times
+lost_answers   the same of 4, where every other answer to a write is lost
+away           the bucket is away: training goes on, and a process joins when it is back
+total_loss     all are killed at once: those that start anew found generation 2
+unconditional  a store that ignores conditions is refused
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+from stand_in import StandIn
+
+PATIENCE_S = 100
+
+
+class Member:
+    """A worker: its size and step are those of the last commit that it reported."""
+
+    def __init__(self, worker: str, environment: dict[str, str]) -> None:
+        self.events, end = os.pipe()
+        os.set_blocking(self.events, False)
+        command = [worker, "-e", str(end), "-s", "1000000", "-n", "100000", "-b", "64", "-u", "2000"]
+        self.process = subprocess.Popen(command, env=environment, pass_fds=[end], stderr=subprocess.DEVNULL)
+        os.close(end)
+        self.text, self.size, self.step, self.error = "", 0, 0, ""
+
+    def read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(self.events, 65536):
+                self.text += data.decode()
+        *lines, self.text = self.text.split("\n")
+        for line in lines:
+            word, _, rest = line.partition(" ")
+            if word == "commit":
+                self.step, self.size = int(rest.split()[0]), int(rest.split()[3])
+            elif word == "error":
+                self.error = rest
+
+    def end(self, number: int) -> None:
+        self.process.send_signal(number)
+        self.process.wait()
+        os.close(self.events)
+
+
+class Case:
+    """Members of one job in one place of the bucket."""
+
+    def __init__(self, worker: str, server: StandIn, key: str, place: str) -> None:
+        self.worker, self.server, self.place = worker, server, place
+        self.environment = {
+            **os.environ,
+            **server.environment,
+            "SPOTNIK_PEERS": f"s3://bucket/{place}",
+            "SPOTNIK_KEY_FILE": key,
+            "SPOTNIK_STALE_MS": "3000",
+        }
+        self.members: list[Member] = []
+
+    def start(self, count: int) -> None:
+        self.members += [Member(self.worker, self.environment) for _ in range(count)]
+
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            for member in self.members:
+                member.read()
+            if holds():
+                return
+            time.sleep(0.05)
+        told = [(member.size, member.step, member.error) for member in self.members]
+        raise SystemExit(f"{self.place}: not {what} within {PATIENCE_S} s: {told}")
+
+    def until_together(self) -> None:
+        """All have committed a step in a view of all."""
+        count = len(self.members)
+        self.until("all in one view", lambda: all(member.size == count for member in self.members))
+
+    def foundings(self) -> list[str]:
+        with self.server.bucket.lock:
+            return sorted(
+                key.rsplit("/", 1)[1] for key in self.server.bucket.objects if f"{self.place}/genesis-" in key
+            )
+
+    def expect_foundings(self, *names: str) -> None:
+        if self.foundings() != list(names):
+            raise SystemExit(f"{self.place}: {self.foundings()} in place of {names}")
+
+    def end(self, number: int) -> None:
+        for member in self.members:
+            member.end(number)
+        self.members.clear()
+
+
+def many(case: Case) -> None:
+    case.start(16)
+    case.until_together()
+    case.expect_foundings("genesis-1")
+
+
+def lost_answers(case: Case) -> None:
+    case.start(4)
+    case.until_together()
+    case.expect_foundings("genesis-1")
+
+
+def away(case: Case) -> None:
+    case.start(2)
+    case.until_together()
+    case.server.bucket.is_away = True
+    before = case.members[0].step
+    case.until("further by 500 steps", lambda: case.members[0].step > before + 500)
+    case.server.bucket.is_away = False
+    case.start(1)
+    case.until_together()
+    case.expect_foundings("genesis-1")
+
+
+def total_loss(case: Case) -> None:
+    case.start(3)
+    case.until_together()
+    case.end(signal.SIGKILL)
+    case.start(2)
+    case.until_together()
+    case.expect_foundings("genesis-1", "genesis-2")
+
+
+def unconditional(case: Case) -> None:
+    case.start(1)
+    case.until("refused", lambda: "ignores If-None-Match" in case.members[0].error)
+    case.expect_foundings()
+
+
+@contextlib.contextmanager
+def case_of(worker: str, server: StandIn, place: str) -> Iterator[Case]:
+    with tempfile.TemporaryDirectory() as folder:
+        key = os.path.join(folder, "key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("5a" * 32 + "\n")
+        case = Case(worker, server, key, place)
+        try:
+            yield case
+        finally:
+            case.server.bucket.is_away = False
+            case.end(signal.SIGKILL)
+
+
+def main(worker: str, rounds: int) -> None:
+    server = StandIn()
+    cases = [(many, f"many-{i}") for i in range(rounds)]
+    cases += [(lost_answers, "lost/job"), (away, "away"), (total_loss, "total"), (unconditional, "unconditional/job")]
+    for run, place in cases:
+        with case_of(worker, server, place) as case:
+            run(case)
+        print(f"{place}: well", flush=True)
+    server.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
