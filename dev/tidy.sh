@@ -17,7 +17,7 @@
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 
-layers="base reduce ring ledger member step adapt core membership allreduce wire shm record link transport runtime transfer store checkpoint p2p discovery metrics http watch api"
+layers="base reduce ring ledger member step adapt core membership allreduce wire shm record link transport runtime transfer store checkpoint p2p discovery metrics http watch api group"
 pure="ring ledger member step adapt core membership allreduce wire"
 pure_headers="limits.h stdalign.h stdbool.h stddef.h stdint.h string.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public headers compile alone, with the strictest common settings, and their limits are what
  * users rely on. */
+#include "spotnik/group.h"
 #include "spotnik/sync.h"
 #include "spotnik/watch.h"
 

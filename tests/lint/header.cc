@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public header is C++ too. */
+#include "spotnik/group.h"
 #include "spotnik/sync.h"
 #include "spotnik/watch.h"
 

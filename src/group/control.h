@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first pages of the group's memory: what its processes tell each other. All of it belongs to
+ * processes of one user that are one member; what is in it is believed.
+ *
+ * A collective call is one round: each process writes `call` and counts up `asked`. The last one
+ * rings `bell`, and the leader's thread compares the calls, makes the call on the job, writes
+ * `answer`, counts up `answered` and rings `told`. No process can begin the next round before it
+ * has read the answer, so there is one answer at a time. Fields that several processes write, and
+ * words to sleep on, are accessed with __atomic builtins only. */
+#ifndef SPOTNIK_GROUP_CONTROL_H
+#define SPOTNIK_GROUP_CONTROL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spotnik/group.h"
+
+#define SPOTNIK_GROUP_BUCKETS 256
+#define SPOTNIK_GROUP_AREAS_MAX 1024
+#define SPOTNIK_GROUP_BYTES_MAX ((size_t)1 << 38) /* of address space, in every process */
+#define SPOTNIK_GROUP_NAME_MAX 255                /* as in transfer/registry.h */
+
+enum spotnik_group_kind {
+    SPOTNIK_GROUP_JOIN = 1,
+    SPOTNIK_GROUP_STATE_ADD,
+    SPOTNIK_GROUP_STEP_BEGIN,
+    SPOTNIK_GROUP_STEP_COMMIT,
+    SPOTNIK_GROUP_LEAVE,
+    SPOTNIK_GROUP_ABANDON,
+};
+
+/* A bucket, or registered memory: bytes from the start of the group's memory. Compared as bytes, so
+ * without padding. */
+struct spotnik_group_area {
+    uint64_t offset, count;
+    uint32_t dtype, op;
+};
+
+struct spotnik_group_call {
+    uint64_t kind;
+    struct spotnik_group_area area;
+    char name[SPOTNIK_GROUP_NAME_MAX + 1];
+};
+
+/* Written by one process. */
+struct spotnik_group_process {
+    uint32_t word; /* robust futex of its watch thread; 0: not there yet, or left */
+    _Alignas(64) struct spotnik_group_call call;
+    struct spotnik_group_area bucket[SPOTNIK_GROUP_BUCKETS];
+};
+
+struct spotnik_group_answer {
+    int32_t code;
+    uint64_t loads;
+    spotnik_step step;
+    char detail[512];
+};
+
+struct spotnik_group_control {
+    uint32_t size;
+    uint32_t here;            /* futex: processes that have mapped this and can be watched */
+    uint32_t bell;            /* futex: the leader's thread has something to do */
+    uint32_t told;            /* futex: an answer is there, or a refresh is due */
+    uint32_t noticed;         /* futex: 1: the group has a notice */
+    uint32_t refresh;         /* number of refreshes asked for; changes while all wait */
+    uint32_t refreshed;       /* processes that have done the last one */
+    uint64_t asked, answered; /* calls of all processes; rounds */
+    struct spotnik_group_answer answer;
+    uint32_t handed[SPOTNIK_GROUP_BUCKETS];       /* parts that lie there, in the running step */
+    uint64_t area_bytes[SPOTNIK_GROUP_AREAS_MAX]; /* pieces of memory taken; 0: none yet */
+    struct spotnik_group_process process[SPOTNIK_GROUP_PROCESSES_MAX];
+};
+
+#endif
