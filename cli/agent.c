@@ -86,8 +86,8 @@ static void set_bind(const struct agent *agent, uint32_t place)
 
 /* In the child: environment, standard streams, a process group of its own so that the terminal's
  * Ctrl-C reaches the agent alone. */
-static void become_worker(const struct agent *agent, const struct agent_worker *worker, int out,
-                          int err)
+static void become_worker(const struct agent *agent, const struct agent_worker *worker,
+                          uint32_t rank, const int ends[2])
 {
     char text[32];
     sigset_t none;
@@ -97,11 +97,11 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     /* Slurm sends it to every process of the step: for the agent it is a notice, others it would
      * end */
     signal(SIGUSR1, SIG_IGN);
-    setpgid(0, 0);
+    setpgid(0, rank ? worker->pid : 0);
     if (!agent_guard_bind(agent->pid))
         _exit(75);
-    dup2(out, STDOUT_FILENO);
-    dup2(err, STDERR_FILENO);
+    dup2(ends[0], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
     fcntl(agent->slots_fd, F_SETFD, 0);
     snprintf(text, sizeof(text), "%d", agent->slots_fd);
     setenv("SPOTNIK_SLOTS_FD", text, 1);
@@ -110,6 +110,8 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     variable_set("SPOTNIK_WORKER", worker->number);
     if (agent->torchrun)
         set_torchrun_variables(agent, (uint32_t)(worker - agent->worker));
+    if (agent->group)
+        agent_group_environment(&worker->group, worker->number, rank, agent->group);
     set_bind(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
@@ -176,6 +178,27 @@ static void close_streams(struct agent_worker *worker)
         close(worker->err.fd);
 }
 
+/* A group that lacks a process would wait for it: it is ended, and counts as lost. */
+static void start_processes(const struct agent *agent, struct agent_worker *worker,
+                            const int ends[2])
+{
+    uint32_t count = agent->group ? agent->group : 1;
+
+    fflush(NULL);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            become_worker(agent, worker, rank, ends);
+        if (pid < 0 && worker->pid)
+            kill(-worker->pid, SIGKILL);
+        if (pid < 0)
+            return;
+        worker->pid = rank ? worker->pid : pid;
+        setpgid(pid, worker->pid); /* in both: the guard may need its group at once */
+        agent_group_add(&worker->group, pid);
+    }
+}
+
 struct agent_worker *agent_start(struct agent *agent)
 {
     struct agent_worker *worker = free_place(agent);
@@ -190,17 +213,14 @@ struct agent_worker *agent_start(struct agent *agent)
     if (!(agent->output.log_dir ? open_file(agent, worker, ends) : open_pipes(worker, ends)))
         return NULL;
     spotnik_slots_assign(agent->slots, (uint32_t)(worker - agent->worker));
-    fflush(NULL);
-    worker->pid = fork();
-    if (worker->pid == 0)
-        become_worker(agent, worker, ends[0], ends[1]);
+    worker->group.started_ns = worker->started_ns;
+    worker->group.port = agent->group ? agent_group_port() : 0;
+    start_processes(agent, worker, ends);
     close_pair(ends);
-    if (worker->pid < 0) {
+    if (!worker->pid) {
         close_streams(worker);
-        worker->pid = 0;
         return NULL;
     }
-    setpgid(worker->pid, worker->pid); /* in both: the guard may need its group at once */
     agent_guard_set(&agent->guard, (uint32_t)(worker - agent->worker), worker->pid);
     agent->started++;
     return worker;
@@ -385,9 +405,10 @@ static void count_failure(struct agent_worker *worker, enum agent_end end, int s
     worker->last_failure = status;
 }
 
-enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
-                            char *text, size_t size)
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, char *text,
+                            size_t size)
 {
+    int status = worker->group.status;
     enum agent_end end = judge(agent, worker, status, text, size);
 
     agent_read(agent, worker, &worker->out);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent_group.h"
 #include "agent_guard.h"
 #include "link/slots.h"
 #include "output.h"
@@ -27,7 +28,8 @@ struct agent_pipe {
 enum agent_end { AGENT_RUNNING, AGENT_DONE, AGENT_INTERRUPTED, AGENT_FAILED, AGENT_LOST };
 
 struct agent_worker {
-    pid_t pid;       /* 0: the place is free */
+    pid_t pid; /* its process group; 0: the place is free */
+    struct agent_group group;
     uint32_t number; /* w<number>: counts starts, never used twice */
     uint32_t node;   /* of the trace, when one is replayed */
     uint64_t started_ns;
@@ -51,6 +53,7 @@ struct agent {
     const char *bind;   /* with bind_port: SPOTNIK_BIND of place 0 */
     uint16_t bind_port; /* 0: that of the environment */
     bool torchrun;      /* workers get torchrun's variables */
+    uint32_t group;     /* processes of a worker; 0: one, which is no group */
     struct output output;
     bool told; /* the senior worker has ended with 0, and said all: nobody follows it */
     uint32_t started, killed;
@@ -80,9 +83,9 @@ bool agent_is_late(const struct agent *agent, const struct agent_worker *worker)
 /* Read what has come and pass on whole lines, each tagged "[w3] " where it is shown. */
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 
-/* A child has ended with `status`: drain its pipes, count it, free the place. Returns how it
+/* All processes of a worker have ended: drain its pipes, count it, free the place. Returns how it
  * ended. */
-enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, int status,
-                            char *text, size_t size);
+enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, char *text,
+                            size_t size);
 
 #endif

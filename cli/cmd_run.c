@@ -5,11 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,6 +83,9 @@ static const char help[] =
     "describe it\n"
     "      --notice-patience TIME   if still here this long after the deadline: the workers come "
     "back  [60s]\n"
+    "      --group N           each worker is a group of N processes, which shard a model and are "
+    "one member together; auto:\n"
+    "                          the GPUs of this host. -n counts members; see docs/guide/groups.md\n"
     "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
     "...), which make many\n"
     "                          libraries start a process group of a fixed size that cannot lose a "
@@ -171,6 +172,7 @@ enum {
     OPTION_FROM,
     OPTION_JSON,
     OPTION_TORCHRUN,
+    OPTION_GROUP,
     OPTION_DONE,
     OPTION_OUTPUT,
     OPTION_LOG_DIR,
@@ -221,6 +223,7 @@ static const struct option names[] = {
     { "notice-patience", required_argument, NULL, OPTION_NOTICE_PATIENCE },
     { "output", required_argument, NULL, OPTION_OUTPUT },
     { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
+    { "group", required_argument, NULL, OPTION_GROUP },
     { "torchrun-env", no_argument, NULL, OPTION_TORCHRUN },
     { "quiet", no_argument, NULL, 'q' },
     { "help", no_argument, NULL, 'h' },
@@ -230,7 +233,7 @@ static const struct option names[] = {
 struct request {
     struct run_options run;
     const char *peers, *key_file, *churn_file, *done_file, *from;
-    bool notice_named;
+    bool notice_named, has_group;
     uint32_t job_min; /* 0: that of this host */
     struct run_folder folder;
 };
@@ -267,6 +270,18 @@ static bool take_workers(struct request *ret, const char *value)
     return true;
 }
 
+/* "auto" stands for 0 until the GPUs are counted. */
+static bool take_group(struct request *ret, const char *value)
+{
+    uint32_t least = 1;
+
+    ret->has_group = true;
+    if (strcmp(value, "auto") == 0)
+        return true;
+    return option_span(value, &least, &ret->run.group) && least == ret->run.group
+           && least <= AGENT_GROUP_MAX;
+}
+
 static bool take_option(struct request *ret, int option, const char *value)
 {
     switch (option) {
@@ -291,6 +306,8 @@ static bool take_option(struct request *ret, int option, const char *value)
     case OPTION_TORCHRUN:
         ret->run.torchrun = true;
         return true;
+    case OPTION_GROUP:
+        return take_group(ret, value);
     case OPTION_CHURN:
         ret->churn_file = value;
         return true;
@@ -389,24 +406,35 @@ static bool read_churn(struct request *request)
     return false;
 }
 
-/* torchrun's meeting point, for libraries that look for it: a port that was free a moment ago.
- * Nothing of ours listens there. */
+/* torchrun's meeting point, for libraries that look for it. Nothing of ours listens there. */
 static void set_master(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint16_t port = agent_group_port();
     char text[16];
 
-    if (fd >= 0 && !bind(fd, (struct sockaddr *)&address, size)
-        && !getsockname(fd, (struct sockaddr *)&address, &size)) {
-        snprintf(text, sizeof(text), "%u", (unsigned)ntohs(address.sin_port));
-        setenv("MASTER_ADDR", "127.0.0.1", 0);
-        setenv("MASTER_PORT", text, 0);
+    if (!port)
+        return;
+    snprintf(text, sizeof(text), "%u", (unsigned)port);
+    setenv("MASTER_ADDR", "127.0.0.1", 0);
+    setenv("MASTER_PORT", text, 0);
+}
+
+static bool set_group(struct request *request)
+{
+    if (!request->has_group)
+        return true;
+    if (request->run.torchrun) {
+        fprintf(stderr, "spotnik run: leave out --torchrun-env: with --group the processes of each "
+                        "group get RANK, WORLD_SIZE and the like, for the inside of the group\n");
+        return false;
     }
-    if (fd >= 0)
-        close(fd);
+    if (!request->run.group)
+        request->run.group = run_host_gpus("/proc/driver/nvidia/gpus");
+    if (request->run.group && request->run.group <= AGENT_GROUP_MAX)
+        return true;
+    fprintf(stderr, "spotnik run: --group auto: this host shows %u GPUs; say --group N, 1 to %d\n",
+            request->run.group, AGENT_GROUP_MAX);
+    return false;
 }
 
 /* Workers of one host share its processors. In each worker, libraries that compute (BLAS, OpenMP,
@@ -459,12 +487,12 @@ static bool set_environment(struct request *request)
 {
     char text[16];
 
-    if (!set_from(request->from))
+    if (!set_group(request) || !set_from(request->from))
         return false;
 
     if (request->run.torchrun)
         set_master();
-    set_threads(request->run.max);
+    set_threads(request->run.max * (request->run.group ? request->run.group : 1));
     snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)

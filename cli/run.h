@@ -19,6 +19,7 @@ struct run_options {
     bool local;                      /* all members of the job are workers of this run ... */
     const struct run_folder *folder; /* ... which meet here; else NULL */
     bool torchrun;                   /* give workers RANK, WORLD_SIZE and the like */
+    uint32_t group;                  /* processes of a worker; 0: one, which is no group */
     bool watch_sync;                 /* say when members change their strategy */
     uint64_t kill_every_ns;          /* 0: never */
     /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */

@@ -2,6 +2,7 @@
 /* Limits of this host. See run_host.h. */
 #include "run_host.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
@@ -107,6 +108,18 @@ uint32_t run_host_processors(const char *self, const char *root)
     if (file)
         fclose(file);
     return least;
+}
+
+uint32_t run_host_gpus(const char *folder)
+{
+    DIR *gpus = opendir(folder);
+    uint32_t count = 0;
+
+    for (const struct dirent *one; gpus && (one = readdir(gpus));)
+        count += one->d_name[0] != '.';
+    if (gpus)
+        closedir(gpus);
+    return count;
 }
 
 bool run_host_files(uint32_t workers)

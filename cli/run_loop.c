@@ -292,12 +292,12 @@ static void finish(struct run *run)
     send_late_ones_home(run);
 }
 
-static void reap_one(struct run *run, struct agent_worker *worker, int status)
+static void reap_one(struct run *run, struct agent_worker *worker)
 {
     char text[64];
     uint32_t number = worker->number;
     bool late = run->state == RUN_DONE;
-    enum agent_end end = agent_reaped(&run->agent, worker, status, text, sizeof(text));
+    enum agent_end end = agent_reaped(&run->agent, worker, text, sizeof(text));
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
     run_look_at_minority(run, worker);
@@ -329,11 +329,14 @@ static void reap(struct run *run)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (uint32_t i = 0; i < run->agent.places; i++)
-            if (run->agent.worker[i].pid == pid) {
-                reap_one(run, &run->agent.worker[i], status);
-                break;
-            }
+        for (uint32_t i = 0; i < run->agent.places; i++) {
+            struct agent_worker *worker = &run->agent.worker[i];
+            if (!worker->pid || !agent_group_ended(&worker->group, worker->pid, pid, status))
+                continue;
+            if (!worker->group.running)
+                reap_one(run, worker);
+            break;
+        }
 }
 
 static void take_signals(struct run *run)
@@ -562,6 +565,7 @@ int run_loop(const struct run_options *options)
                 errno == ENOENT ? "spotnik-notice is not installed" : strerror(errno));
     run_done_begin(&run);
     run.agent.torchrun = options->torchrun;
+    run.agent.group = options->group;
     run.agent.slots->start = options->start;
     run.agent.slots->listens = !options->quiet;
     if (options->churn.event_count)

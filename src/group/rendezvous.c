@@ -167,7 +167,7 @@ int spotnik_rendezvous_lead(const char *name, uint32_t size, int memory, uint64_
 {
     bool come[SPOTNIK_GROUP_PROCESSES_MAX] = { false };
     uint32_t count = 1;
-    int fd;
+    int fd = -1;
 
     if (size == 1)
         return 0;

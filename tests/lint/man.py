@@ -23,7 +23,7 @@ def read(name):
     return page.read_text(encoding="utf-8").split(".Sh DESCRIPTION", 1)
 
 # Set by a command for the programs that it starts.
-HANDED = {"SLOT", "SLOTS_FD", "SLOTS_PID", "WORKER", "BATCH"}
+HANDED = {"SLOT", "SLOTS_FD", "SLOTS_PID", "WORKER", "GROUP", "BATCH"}
 HANDED_AS = ("NOTICE_", "BAG", "FLEET_")
 # Of tests and benchmarks: docs/HACKING.md.
 OURS = {"LIBRARY", "PYTHON", "HOST", "STALE_MS", "CPU", "IMDS_ENDPOINT"}

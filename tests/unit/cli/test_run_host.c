@@ -83,3 +83,14 @@ TEST_WITH(a_container_without_the_path_of_the_host, setup, teardown)
     put("self", "5:cpuset:/x\n4:cpu,cpuacct:/docker/0123\n");
     assert_int_equal(run_host_processors(self, root), 1);
 }
+
+TEST_WITH(gpus, setup, teardown)
+{
+    char folder[160];
+
+    snprintf(folder, sizeof(folder), "%s/gpus", root);
+    assert_int_equal(run_host_gpus(folder), 0); /* no driver */
+    put("gpus/0000:01:00.0/information", "Model: one");
+    put("gpus/0000:02:00.0/information", "Model: one");
+    assert_int_equal(run_host_gpus(folder), 2);
+}
