@@ -84,6 +84,15 @@ SPOTNIK_API int spotnik_group_state_add(spotnik_group *group, const char *name, 
                                         size_t count, enum spotnik_dtype dtype);
 
 /**
+ * The same for data of this process's own, of which every process of the group has a copy: with
+ * the first spotnik_group_step_begin(), and whenever the state came from outside, all copies become
+ * the leader's. Joiners and checkpoints receive the leader's. Collective. Errors: those of
+ * spotnik_group_state_add(), MEMORY.
+ */
+SPOTNIK_API int spotnik_group_state_copy_add(spotnik_group *group, const char *name, void *data,
+                                             size_t count, enum spotnik_dtype dtype);
+
+/**
  * Call @p refresh in this process right before the library copies the state for a joiner or a
  * checkpoint. It runs inside a collective call, on the caller's thread, in all processes at once,
  * and brings this process's part of the registered memory up to date. It calls nothing of this
@@ -116,6 +125,25 @@ SPOTNIK_API int spotnik_group_step_begin(spotnik_group *group, spotnik_step *ret
 SPOTNIK_API int spotnik_group_allreduce(spotnik_group *group, uint32_t bucket, void *data,
                                         size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
 
+/**
+ * Contribute @p data of this process's own to a bucket: the group's contribution is the reduction
+ * over its processes, in order of rank, and the commit writes the result to @p data of each. Every
+ * process calls it, with the same arguments but for @p data. The call copies @p data at once. MEAN
+ * weighs each process as spotnik_group_weight_set() says, by default 1. Errors: those of
+ * spotnik_group_allreduce(), MEMORY.
+ */
+SPOTNIK_API int spotnik_group_combine(spotnik_group *group, uint32_t bucket, void *data,
+                                      size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
+
+/** Weight of this process's own data in the running step, before its first bucket; 0: it
+ * contributes nothing. Where any process sets one, the group weighs as much as all its processes
+ * together. Errors: STATE. */
+SPOTNIK_API int spotnik_group_weight_set(spotnik_group *group, uint64_t weight);
+
+/** spotnik_samples_decline(), by every process before its first bucket of the step, or by none.
+ * Errors: STATE; others are returned by spotnik_group_step_commit(). */
+SPOTNIK_API int spotnik_group_samples_decline(spotnik_group *group);
+
 /** spotnik_step_commit(). Collective. Errors: those of spotnik_step_commit(); those of the step's
  * all-reduces, and MISMATCH where processes handed over different buckets: end the process. */
 SPOTNIK_API int spotnik_group_step_commit(spotnik_group *group);
@@ -123,6 +151,16 @@ SPOTNIK_API int spotnik_group_step_commit(spotnik_group *group);
 /** Ask the whole group to leave: the next spotnik_group_step_begin() returns LEAVING in all
  * processes. Any process, any thread, async-signal-safe. NULL is ignored. */
 SPOTNIK_API void spotnik_group_notice(spotnik_group *group);
+
+/** spotnik_state_digest(), as of all processes. Collective. Errors: MISMATCH, AGAIN. */
+SPOTNIK_API int spotnik_group_digest(spotnik_group *group, uint64_t *ret_digest);
+
+/** spotnik_status() as of the last collective call, in any process. On the caller's thread. */
+SPOTNIK_API void spotnik_group_status(const spotnik_group *group, spotnik_job_status *ret);
+
+/** spotnik_observe() (watch.h) of the leader; calls of other processes have no effect. Between
+ * spotnik_group_join() and the end. Errors: those of spotnik_observe(). */
+SPOTNIK_API int spotnik_group_observe(spotnik_group *group, const char *name, double value);
 
 /** The leader's job, between spotnik_group_join() and the group's end, for calls that any thread
  * may make: spotnik_status(), spotnik_members(), spotnik_batch_status(),

@@ -33,6 +33,7 @@ static void refresh_if_due(struct spotnik_group *group)
     group->refreshed = wanted;
     if (group->refresh != NULL)
         group->refresh(group->refresh_context);
+    spotnik_group_state_in(group);
     spotnik_futex_word_ring(&control->refreshed);
 }
 
@@ -128,6 +129,61 @@ uint64_t spotnik_group_loads(const spotnik_group *group)
     return spotnik_group_handle_check(group) == 0 ? group->loads : 0;
 }
 
+/* The state of others has come: into this process's own copies, too. */
+static void loads_look(struct spotnik_group *group)
+{
+    if (!group->is_alike || group->loads != group->control->answer.loads)
+        spotnik_group_state_out(group);
+    group->is_alike = true;
+    group->loads = group->control->answer.loads;
+}
+
+/* The leader's thread reads these when this process has handed over a bucket, or commits. */
+static void step_open(struct spotnik_group *group)
+{
+    struct spotnik_group_process *own = &group->control->process[group->rank];
+
+    own->declines = own->weighs = 0;
+    own->weight = 1;
+    memset(group->handed, 0, sizeof group->handed);
+    memset(group->bucket, 0, sizeof group->bucket);
+    group->is_in_step = true;
+}
+
+static int setting_check(const struct spotnik_group *group)
+{
+    int rc = spotnik_group_handle_check(group);
+
+    if (rc == 0 && (!group->is_in_step || group->is_waiting))
+        rc = spotnik_error_return(SPOTNIK_ERR_STATE,
+                                  "weights and samples are those of a begun step");
+    for (uint32_t bucket = 0; rc == 0 && bucket < SPOTNIK_GROUP_BUCKETS; bucket++)
+        if (group->handed[bucket])
+            rc = spotnik_error_return(SPOTNIK_ERR_STATE,
+                                      "this must be set before the first bucket of the step");
+    return rc;
+}
+
+int spotnik_group_weight_set(spotnik_group *group, uint64_t weight)
+{
+    int rc = setting_check(group);
+
+    if (rc != 0)
+        return rc;
+    group->control->process[group->rank].weight = weight;
+    group->control->process[group->rank].weighs = 1;
+    return 0;
+}
+
+int spotnik_group_samples_decline(spotnik_group *group)
+{
+    int rc = setting_check(group);
+
+    if (rc == 0)
+        group->control->process[group->rank].declines = 1;
+    return rc;
+}
+
 int spotnik_group_step_begin(spotnik_group *group, spotnik_step *ret_step)
 {
     struct spotnik_group_call call = { .kind = SPOTNIK_GROUP_STEP_BEGIN };
@@ -137,18 +193,20 @@ int spotnik_group_step_begin(spotnik_group *group, spotnik_step *ret_step)
         return rc;
     if (ret_step == NULL)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "no place for the step was given");
+    if (!group->is_alike && !group->is_waiting)
+        spotnik_group_state_in(group); /* the leader's replica is that of all */
     rc = spotnik_group_ask(group, &call);
     if (!group->is_waiting)
-        group->loads = group->control->answer.loads;
+        loads_look(group);
     if (rc != 0)
         return rc;
     *ret_step = group->control->answer.step;
-    memset(group->handed, 0, sizeof group->handed);
-    group->is_in_step = true;
+    step_open(group);
     return 0;
 }
 
-static int bucket_check(const struct spotnik_group *group, uint32_t bucket, enum spotnik_op op)
+int spotnik_group_bucket_check(const struct spotnik_group *group, uint32_t bucket,
+                               enum spotnik_op op)
 {
     if (!group->is_in_step || group->is_waiting)
         return spotnik_error_return(SPOTNIK_ERR_STATE,
@@ -172,17 +230,23 @@ int spotnik_group_allreduce(spotnik_group *group, uint32_t bucket, void *data, s
     int rc = spotnik_group_handle_check(group);
 
     if (rc == 0)
-        rc = bucket_check(group, bucket, op);
+        rc = spotnik_group_bucket_check(group, bucket, op);
     if (rc == 0)
         rc = spotnik_group_area_of(group, data, count, dtype, &area);
     if (rc != 0)
         return rc;
     area.op = (uint32_t)op;
-    group->control->process[group->rank].bucket[bucket] = area;
+    spotnik_group_hand_over(group, bucket, &area);
+    return 0;
+}
+
+void spotnik_group_hand_over(struct spotnik_group *group, uint32_t bucket,
+                             const struct spotnik_group_area *area)
+{
+    group->control->process[group->rank].bucket[bucket] = *area;
     group->handed[bucket] = true;
     if (__atomic_add_fetch(&group->control->handed[bucket], 1, __ATOMIC_SEQ_CST) == group->size)
         spotnik_futex_word_ring(&group->control->bell);
-    return 0;
 }
 
 int spotnik_group_step_commit(spotnik_group *group)
@@ -195,5 +259,25 @@ int spotnik_group_step_commit(spotnik_group *group)
     rc = spotnik_group_ask(group, &call);
     if (rc != SPOTNIK_ERR_AGAIN && rc != SPOTNIK_ERR_PARKED && rc != SPOTNIK_ERR_LEAVING)
         group->is_in_step = false;
+    if (rc == 0)
+        spotnik_group_results_copy(group);
     return rc;
+}
+
+int spotnik_group_digest(spotnik_group *group, uint64_t *ret_digest)
+{
+    struct spotnik_group_call call = { .kind = SPOTNIK_GROUP_DIGEST };
+    int rc = spotnik_group_handle_check(group);
+
+    if (rc == 0)
+        rc = spotnik_group_ask(group, &call);
+    if (rc == 0)
+        *ret_digest = group->control->answer.digest;
+    return rc;
+}
+
+void spotnik_group_status(const spotnik_group *group, spotnik_job_status *ret)
+{
+    *ret = spotnik_group_handle_check(group) == 0 ? group->control->answer.status
+                                                  : (spotnik_job_status){ .rank = UINT32_MAX };
 }

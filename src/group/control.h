@@ -20,11 +20,20 @@
 #define SPOTNIK_GROUP_BYTES_MAX ((size_t)1 << 38) /* of address space, in every process */
 #define SPOTNIK_GROUP_NAME_MAX 255                /* as in transfer/registry.h */
 
+/* A piece of the memory that processes take without a word: the first one makes it, the others find
+ * it. */
+struct spotnik_group_piece {
+    uint32_t state; /* futex; enum spotnik_group_piece_state */
+    int32_t code;   /* 0, or why it could not be made */
+    uint64_t offset, bytes;
+};
+
 enum spotnik_group_kind {
     SPOTNIK_GROUP_JOIN = 1,
     SPOTNIK_GROUP_STATE_ADD,
     SPOTNIK_GROUP_STEP_BEGIN,
     SPOTNIK_GROUP_STEP_COMMIT,
+    SPOTNIK_GROUP_DIGEST,
     SPOTNIK_GROUP_LEAVE,
     SPOTNIK_GROUP_ABANDON,
 };
@@ -33,6 +42,9 @@ enum spotnik_group_kind {
  * without padding. */
 struct spotnik_group_area {
     uint64_t offset, count;
+    /* each process has a row of its own, so many bytes behind that of the rank before; 0: all have
+     * parts of the same data */
+    uint64_t row_bytes;
     uint32_t dtype, op;
 };
 
@@ -44,15 +56,18 @@ struct spotnik_group_call {
 
 /* Written by one process. */
 struct spotnik_group_process {
-    uint32_t word; /* robust futex of its watch thread; 0: not there yet, or left */
+    uint32_t word;             /* robust futex of its watch thread; 0: not there yet, or left */
+    uint32_t declines, weighs; /* 1: it consumes no samples in this step; it has set `weight` */
+    uint64_t weight;           /* of its rows */
     _Alignas(64) struct spotnik_group_call call;
     struct spotnik_group_area bucket[SPOTNIK_GROUP_BUCKETS];
 };
 
 struct spotnik_group_answer {
     int32_t code;
-    uint64_t loads;
+    uint64_t loads, digest;
     spotnik_step step;
+    spotnik_job_status status;
     char detail[512];
 };
 
@@ -66,8 +81,10 @@ struct spotnik_group_control {
     uint32_t refreshed;       /* processes that have done the last one */
     uint64_t asked, answered; /* calls of all processes; rounds */
     struct spotnik_group_answer answer;
-    uint32_t handed[SPOTNIK_GROUP_BUCKETS];       /* parts that lie there, in the running step */
-    uint64_t area_bytes[SPOTNIK_GROUP_AREAS_MAX]; /* pieces of memory taken; 0: none yet */
+    uint32_t handed[SPOTNIK_GROUP_BUCKETS]; /* parts that lie there, in the running step */
+    uint64_t used;                          /* bytes of the memory that are taken */
+    struct spotnik_group_piece piece[SPOTNIK_GROUP_AREAS_MAX]; /* of spotnik_group_memory() */
+    struct spotnik_group_piece rows[SPOTNIK_GROUP_BUCKETS];
     struct spotnik_group_process process[SPOTNIK_GROUP_PROCESSES_MAX];
 };
 

@@ -15,6 +15,7 @@
 #include "group/inside.h"
 #include "group/notice_signal.h"
 #include "group/rendezvous.h"
+#include "spotnik/watch.h"
 
 #define OPEN_NS (300 * SPOTNIK_S) /* programs that import a framework take their time */
 
@@ -72,7 +73,6 @@ static int memory_map(struct spotnik_group *group)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot map shared memory: %m");
     madvise(base, SPOTNIK_GROUP_BYTES_MAX, MADV_DONTDUMP);
     group->control = base;
-    group->used = (sizeof *group->control + 4095) & ~(size_t)4095;
     return 0;
 }
 
@@ -90,6 +90,7 @@ static int meet(struct spotnik_group *group, const char *name, uint64_t until_ns
     if (rc != 0)
         return rc;
     group->control->size = group->size;
+    group->control->used = (sizeof *group->control + 4095) & ~(size_t)4095;
     return spotnik_rendezvous_lead(name, group->size, group->memory, until_ns);
 }
 
@@ -137,6 +138,7 @@ static void group_free(struct spotnik_group *group)
         munmap(group->control, SPOTNIK_GROUP_BYTES_MAX);
     if (group->memory >= 0)
         close(group->memory);
+    free(group->state);
     free(group);
 }
 
@@ -190,6 +192,18 @@ spotnik_job *spotnik_group_job(spotnik_group *group)
     return spotnik_group_handle_check(group) == 0 && group->leader != NULL
                ? spotnik_group_leader_job(group->leader)
                : NULL;
+}
+
+int spotnik_group_observe(spotnik_group *group, const char *name, double value)
+{
+    int rc = spotnik_group_handle_check(group);
+
+    if (rc != 0)
+        return rc;
+    /* the leader's program is the only writer of these numbers, so its thread may call this */
+    return group->leader != NULL
+               ? spotnik_observe(spotnik_group_leader_job(group->leader), name, value)
+               : 0;
 }
 
 static int end(struct spotnik_group *group, enum spotnik_group_kind kind)

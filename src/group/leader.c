@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "base/time.h"
 #include "group/futex_word.h"
+#include "reduce/reduce.h"
 
 struct spotnik_group_leader {
     struct spotnik_group_control *control;
@@ -20,7 +21,7 @@ struct spotnik_group_leader {
     const spotnik_config *config;
     pthread_mutex_t lock; /* of `job`, which only the thread changes */
     spotnik_job *job;
-    bool is_in_step;
+    bool is_in_step, is_set; /* the step's weights and samples are what processes said */
     bool started[SPOTNIK_GROUP_BUCKETS];
     int failed; /* the first error of a bucket of this step, and what it says */
     char detail[512];
@@ -76,6 +77,42 @@ static int mismatch_return(uint32_t bucket)
                                 (unsigned)bucket);
 }
 
+/* What the processes have set for this step; all have, when the first bucket is complete. */
+static int settings_apply(struct spotnik_group_leader *leader)
+{
+    const struct spotnik_group_process *process = leader->control->process;
+    uint64_t weight = 0;
+    bool weighs = false;
+    int rc = 0;
+
+    if (leader->is_set)
+        return 0;
+    leader->is_set = true;
+    for (uint32_t rank = 0; rank < leader->control->size; rank++) {
+        weight += process[rank].weight;
+        weighs |= process[rank].weighs != 0;
+    }
+    if (process[0].declines != 0)
+        rc = spotnik_samples_decline(leader->job);
+    if (rc == 0 && weighs)
+        rc = spotnik_weight_set(leader->job, weight);
+    return rc;
+}
+
+/* Into the row of rank 0, weighed as the members of a job are. */
+static void rows_reduce(const struct spotnik_group_control *control,
+                        const struct spotnik_group_area *area)
+{
+    struct spotnik_reduce_source source[SPOTNIK_GROUP_PROCESSES_MAX];
+    uint8_t *rows = (uint8_t *)control + area->offset;
+
+    for (uint32_t rank = 0; rank < control->size; rank++)
+        source[rank] = (struct spotnik_reduce_source){ rows + rank * area->row_bytes,
+                                                       control->process[rank].weight };
+    spotnik_reduce_flat(rows, source, control->size, area->count, (enum spotnik_dtype)area->dtype,
+                        (enum spotnik_op)area->op, 0);
+}
+
 static int bucket_start(struct spotnik_group_leader *leader, uint32_t bucket)
 {
     const struct spotnik_group_process *process = leader->control->process;
@@ -84,6 +121,11 @@ static int bucket_start(struct spotnik_group_leader *leader, uint32_t bucket)
     for (uint32_t rank = 1; rank < leader->control->size; rank++)
         if (memcmp(area, &process[rank].bucket[bucket], sizeof *area) != 0)
             return mismatch_return(bucket);
+    int rc = settings_apply(leader);
+    if (rc != 0)
+        return rc;
+    if (area->row_bytes != 0 && leader->control->size > 1)
+        rows_reduce(leader->control, area);
     return spotnik_allreduce(leader->job, bucket, (uint8_t *)leader->control + area->offset,
                              area->count, (enum spotnik_dtype)area->dtype,
                              (enum spotnik_op)area->op);
@@ -112,7 +154,7 @@ static int buckets_finish(struct spotnik_group_leader *leader)
         if (__atomic_load_n(&leader->control->handed[bucket], __ATOMIC_SEQ_CST) != 0
             && !leader->started[bucket])
             return mismatch_return(bucket);
-    return 0;
+    return leader->is_in_step ? settings_apply(leader) : 0;
 }
 
 static void buckets_begin(struct spotnik_group_leader *leader)
@@ -122,6 +164,7 @@ static void buckets_begin(struct spotnik_group_leader *leader)
     memset(leader->started, 0, sizeof leader->started);
     leader->failed = 0;
     leader->is_in_step = true;
+    leader->is_set = false;
 }
 
 /* ---- calls ---- */
@@ -187,6 +230,9 @@ static int call_make(struct spotnik_group_leader *leader, const struct spotnik_g
         return begin(leader, answer);
     case SPOTNIK_GROUP_STEP_COMMIT:
         return commit(leader);
+    case SPOTNIK_GROUP_DIGEST:
+        answer->digest = spotnik_state_digest(leader->job);
+        return 0;
     case SPOTNIK_GROUP_LEAVE:
     case SPOTNIK_GROUP_ABANDON:
         return part(leader, call->kind == SPOTNIK_GROUP_LEAVE);
@@ -216,6 +262,8 @@ static void serve(struct spotnik_group_leader *leader)
     answer->code = calls_compare(control);
     if (answer->code == 0)
         answer->code = call_make(leader, &control->process[0].call, answer);
+    if (leader->job != NULL)
+        spotnik_status(leader->job, &answer->status);
     snprintf(answer->detail, sizeof answer->detail, "%s",
              answer->code != 0 ? spotnik_last_error() : "");
     __atomic_add_fetch(&control->answered, 1, __ATOMIC_SEQ_CST);

@@ -54,8 +54,11 @@ TEST_WITH(where_data_lie, open_one, close_one)
 
 TEST_WITH(another_process_took_another_size, open_one, close_one)
 {
-    ((spotnik_group *)*state)->control->area_bytes[0] = 4096;
-    assert_null(spotnik_group_memory(*state, 8192));
+    spotnik_group *group = *state;
+
+    assert_non_null(spotnik_group_memory(group, 4096));
+    group->pieces = 0; /* another process, which begins */
+    assert_null(spotnik_group_memory(group, 8192));
     assert_non_null(strstr(spotnik_last_error(), "8192 bytes here, 4096 in another"));
-    assert_non_null(spotnik_group_memory(*state, 4096));
+    assert_non_null(spotnik_group_memory(group, 4096));
 }
