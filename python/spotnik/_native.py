@@ -2,7 +2,7 @@
 """The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
 
 Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
-compares every declaration here with ``include/spotnik/spotnik.h``, ``p2p.h``, ``sync.h`` and ``watch.h``.
+compares every declaration here with ``include/spotnik/spotnik.h``, ``p2p.h``, ``sync.h``, ``watch.h`` and ``group.h``.
 """
 
 from __future__ import annotations
@@ -305,6 +305,7 @@ STRUCTS: dict[str, type[ctypes.Structure]] = {
 _JOB = c_void_p
 _REQUEST = c_void_p
 _SYNC = c_void_p
+_GROUP = c_void_p
 _VECTOR = c_void_p  # of floats
 
 Refresh = ctypes.CFUNCTYPE(None, c_void_p)
@@ -366,6 +367,24 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),
     "spotnik_last_error": (c_char_p, []),
+    "spotnik_group_open": (c_int, [c_char_p, c_uint32, c_uint32, POINTER(_GROUP)]),
+    "spotnik_group_join": (c_int, [_GROUP, POINTER(NativeConfig)]),
+    "spotnik_group_state_copy_add": (c_int, [_GROUP, c_char_p, c_void_p, c_size_t, c_int]),
+    "spotnik_group_refresh_set": (c_int, [_GROUP, Refresh, c_void_p]),
+    "spotnik_group_patience_set": (c_int, [_GROUP, c_uint64]),
+    "spotnik_group_loads": (c_uint64, [_GROUP]),
+    "spotnik_group_step_begin": (c_int, [_GROUP, POINTER(NativeStep)]),
+    "spotnik_group_combine": (c_int, [_GROUP, c_uint32, c_void_p, c_size_t, c_int, c_int]),
+    "spotnik_group_weight_set": (c_int, [_GROUP, c_uint64]),
+    "spotnik_group_samples_decline": (c_int, [_GROUP]),
+    "spotnik_group_step_commit": (c_int, [_GROUP]),
+    "spotnik_group_notice": (None, [_GROUP]),
+    "spotnik_group_digest": (c_int, [_GROUP, POINTER(c_uint64)]),
+    "spotnik_group_observe": (c_int, [_GROUP, c_char_p, c_double]),
+    "spotnik_group_status": (None, [_GROUP, POINTER(NativeStatus)]),
+    "spotnik_group_job": (_JOB, [_GROUP]),
+    "spotnik_group_leave": (c_int, [_GROUP]),
+    "spotnik_group_abandon": (c_int, [_GROUP]),
     "spotnik_sync_config_init_sized": (None, [POINTER(NativeSyncConfig), c_size_t]),
     "spotnik_sync_open": (
         c_int,

@@ -28,7 +28,7 @@ from ..errors import ArgumentError, DoneError
 from ..job import Config, Job
 from ..sync import Rule
 from ..training.shares import share_hash
-from ._checks import check_model, check_objects, check_process_group
+from ._checks import check_choices, check_model, check_objects, check_process_group
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._ghost import ghost_batchnorm
 from ._leaves import Stateful
@@ -36,6 +36,7 @@ from ._loader import Shard, shard
 from ._log import log
 from ._mode import AtBackward
 from ._options import Options, StepReport
+from ._places import place_here
 from ._sampler import ElasticSampler
 from ._session import Session, current, find, install, last
 from ._stepping import InTurns
@@ -150,6 +151,7 @@ def prepare(
         raise ArgumentError('pauses go with sync="ssgd" and commit="backward"; give the step a number by tell()')
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     check_process_group()
+    check_choices(sync, pauses)
     check_objects(model, optimizers, extra_state)
     inner = model
     if isinstance(model, DistributedDataParallel):
@@ -297,7 +299,8 @@ def rank() -> int:
     """
     session = last()
     if session is None and is_alone():
-        return 0
+        where = place_here()
+        return 0 if where is None else where.rank
     session = session or current()
     is_new = session.running.last_step is None and not (session.is_aside or session.over)
     if is_new and torch.utils.data.get_worker_info() is None:

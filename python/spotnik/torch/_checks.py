@@ -11,6 +11,7 @@ import torch.distributed
 from torch.optim import Optimizer
 
 from ..errors import ArgumentError, StateError
+from ._places import place_here, process_group_size
 
 
 def _kinds(one: object) -> set[str]:
@@ -100,16 +101,33 @@ def _check_layer(name: str, module: torch.nn.Module) -> None:
 
 
 def check_process_group() -> None:
-    """A process group of several, started by a library that found RANK and WORLD_SIZE, waits for the lost for ever."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return
-    size = torch.distributed.get_world_size()
-    if size > 1:
+    """A process group of several, started by a library that found RANK and WORLD_SIZE, waits for the lost for ever.
+
+    That of this process's own group ends with it.
+    """
+    size, where = process_group_size(), place_here()
+    if where is not None and size not in (0, 1, where.size):
+        raise StateError(
+            f"a process group of {size} is initialised, and the group that is a member here has {where.size} "
+            "processes: a group stands on one host, and what is between hosts is Spotnik's; use the RANK, WORLD_SIZE "
+            "and MASTER_PORT that spotnik run --group has set"
+        )
+    if size > 1 and where is None:
         raise StateError(
             f"a process group of {size} ({torch.distributed.get_backend()}) is initialised in this process, and cannot "
             "lose any of them. The program, or a library, made it because RANK and WORLD_SIZE are set: start with "
             "'spotnik run' without --torchrun-env, or call spotnik.hide_torchrun() first"
         )
+
+
+def check_choices(sync: object, pauses: object) -> None:
+    """Does a group of processes know these? They need collectives that a group does not have."""
+    for name, is_chosen in (("sync", sync != "ssgd"), ("pauses", pauses is not None)):
+        if is_chosen and place_here() is not None:
+            raise ArgumentError(
+                f"{name} is not for groups of processes yet; leave it out, or start each process as a member of its "
+                "own: spotnik run without --group"
+            )
 
 
 def check_launcher(solo: bool) -> None:

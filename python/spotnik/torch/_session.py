@@ -46,6 +46,7 @@ from ._leaves import Stateful
 from ._log import log
 from ._mode import AtBackward
 from ._options import Data, Options
+from ._places import make_job, place_here
 from ._rates import Rates
 from ._replica import Replica, Watch
 from ._schedules import hold_at_end
@@ -74,7 +75,7 @@ class Session:
         self.repeats = Repeats(self.control, self.watch.settings, self.watch.versions)
         self.rates = Rates(options, self.running)
         self.metrics = Metrics(options.metrics)
-        self.membership = Membership(self._register, self._notice, self._explained)
+        self.membership = Membership(self._register, self._notice, self._explained, make_job)
         self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
         self._steps = Steps(self.membership, self._ready, self._begun, [self.pauses])
         self.mode = mode(self)
@@ -113,7 +114,7 @@ class Session:
             return self.job
         options = self.options
         config = dataclasses.replace(options.config) if options.config is not None else Config()
-        self.solo = is_alone(config)
+        self.solo = is_alone(config) and place_here() is None
         check_launcher(self.solo)
         if self.data is not None:
             config.samples = self.data.samples

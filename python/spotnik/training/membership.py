@@ -29,7 +29,7 @@ class Membership:
     """`register` adds the parts of the replica to a job that was just joined.
 
     `on_notice` leaves the job after a notice, and :meth:`begin` then exits with 75; without it LeavingError passes.
-    `explain` adds to the words of a MismatchError what the adapter knows.
+    `explain` adds to the words of a MismatchError what the adapter knows. `make` makes the job, not joined yet.
     """
 
     def __init__(
@@ -37,8 +37,9 @@ class Membership:
         register: Callable[[Job], object],
         on_notice: Optional[Callable[[], object]] = None,
         explain: Callable[[MismatchError], MismatchError] = lambda error: error,
+        make: Callable[[Config], Job] = Job,
     ) -> None:
-        self._register, self._on_notice, self._explain = register, on_notice, explain
+        self._register, self._on_notice, self._explain, self._make = register, on_notice, explain, make
         self.job: Optional[Job] = None
         self.loads = 0  #: how often the state of others, or a checkpoint, had come when :meth:`received` was last asked
         self._retreats = 0  # in a row
@@ -51,7 +52,7 @@ class Membership:
 
     def join(self, config: Config) -> Job:
         """Join the job, or found it, and register the replica."""
-        job = Job(config)
+        job = self._make(config)
         job.join()
         self._register(job)
         self.job, self.loads = job, job.loads

@@ -15,7 +15,7 @@ import pytest
 from spotnik import _native, errors
 
 FOLDER = Path(os.environ["SPOTNIK_ROOT"]) / "include/spotnik"
-NAMES = ("spotnik.h", "p2p.h", "sync.h", "watch.h")
+NAMES = ("spotnik.h", "p2p.h", "sync.h", "watch.h", "group.h")
 HEADER = re.sub(r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in NAMES), flags=re.S)
 CONSTANTS = {name: int(value) for name, value in re.findall(r"#define (SPOTNIK_\w+) (\d+)", HEADER)}
 SCALARS = {
@@ -40,7 +40,8 @@ def c_type(text: str, stars: int, vectors: bool = False) -> object:
         return _native.STRUCTS.get(name) or SCALARS[name]
     if name == "char" and stars == 1:
         return ctypes.c_char_p
-    if name in ("void", "spotnik_job", "spotnik_request", "spotnik_sync") or (name == "float" and vectors):
+    opaque = ("void", "spotnik_job", "spotnik_request", "spotnik_sync", "spotnik_group")
+    if name in opaque or (name == "float" and vectors):
         return ctypes.c_void_p if stars == 1 else ctypes.POINTER(ctypes.c_void_p)
     return ctypes.POINTER(_native.STRUCTS.get(name) or SCALARS[name])
 
