@@ -104,7 +104,12 @@ enum spotnik_dtype {
     SPOTNIK_U16,
     SPOTNIK_U32,
     SPOTNIK_U64,
-    SPOTNIK_Q8 /**< for spotnik_allreduce_compressed(): 8 bits, and a scale for 252 numbers */
+    /** for all-reduces: an element is a block of 256 bytes that holds 252 numbers. First comes a
+     * scale, an F32. Then comes a signed byte q, from -127 to 127, for each number, which is
+     * q * scale. With m the greatest magnitude of the block, scale is m / 127 with the last 7 bits
+     * of its fraction cleared, and q is x * (127 / m) rounded to nearest even. A scale of NaN makes
+     * all 252 NaN. spotnik_allreduce_compressed() packs and unpacks */
+    SPOTNIK_Q8
 };
 
 /** Reductions. Every type supports each of them. MEAN is weighted by spotnik_weight_set(), by

@@ -30,21 +30,14 @@ static int reduce_check(const struct spotnik_job *job, uint32_t bucket, const vo
     return 0;
 }
 
-static int q8_refuse(uint32_t bucket, enum spotnik_dtype dtype)
-{
-    if (dtype != SPOTNIK_Q8)
-        return 0;
-    return spotnik_error_return(
-        SPOTNIK_ERR_ARGUMENT,
-        "bucket %u: Q8 is only how F32 travels; use spotnik_allreduce_compressed()", bucket);
-}
-
 int spotnik_job_reduce_check(const struct spotnik_job *job, uint32_t bucket, const void *data,
                              size_t count, enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    int rc = q8_refuse(bucket, dtype);
-
-    return rc ? rc : reduce_check(job, bucket, data, count, dtype, op);
+    if (dtype == SPOTNIK_Q8)
+        return spotnik_error_return(
+            SPOTNIK_ERR_ARGUMENT,
+            "bucket %u: Q8 is for all-reduces; send other values as they are, or as U8", bucket);
+    return reduce_check(job, bucket, data, count, dtype, op);
 }
 
 int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, size_t count,
@@ -69,27 +62,21 @@ int spotnik_job_reduce(struct spotnik_job *job, uint32_t bucket, void *data, siz
     return rc;
 }
 
-/* spotnik_job_reduce() checks the rest. */
-static int reduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
-                  enum spotnik_dtype dtype, enum spotnik_op op, bool from)
-{
-    int rc = spotnik_job_handle_check(job);
-
-    if (!rc)
-        rc = q8_refuse(bucket, dtype);
-    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, from);
-}
-
 int spotnik_allreduce(spotnik_job *job, uint32_t bucket, void *data, size_t count,
                       enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    return reduce(job, bucket, data, count, dtype, op, false);
+    int rc = spotnik_job_handle_check(job);
+
+    return rc ? rc : spotnik_job_reduce(job, bucket, data, count, dtype, op, false);
 }
 
 int spotnik_allreduce_from(spotnik_job *job, uint32_t bucket, const void *data, size_t count,
                            enum spotnik_dtype dtype, enum spotnik_op op)
 {
-    return reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
+    int rc = spotnik_job_handle_check(job);
+
+    return rc ? rc
+              : spotnik_job_reduce(job, bucket, (void *)(uintptr_t)data, count, dtype, op, true);
 }
 
 const void *spotnik_result(spotnik_job *job, uint32_t bucket)

@@ -228,10 +228,20 @@ static void check_bytes(struct member *member, const float *bytes, uint32_t step
                        || none == own);
 }
 
+/* A caller that packs for itself gets the same bits, as blocks. */
+static void check_packed(struct member *member, const uint8_t *packed, const float *bytes)
+{
+    float decoded[SUMS];
+
+    spotnik_quant_decode(decoded, packed, SUMS);
+    EXPECT(member, memcmp(decoded, bytes, sizeof decoded) == 0);
+}
+
 static void *halved(void *context)
 {
     struct member *member = context;
     float sums[SUMS], mean[SUMS], bytes[SUMS];
+    uint8_t packed[(SUMS / SPOTNIK_QUANT_BLOCK + 1) * SPOTNIK_QUANT_BLOCK_BYTES];
 
     join(member, MEMBERS);
     for (uint32_t i = 0; i < 4 && !member->failure[0]; i++) {
@@ -241,6 +251,10 @@ static void *halved(void *context)
             mean[k] = (float)(member->step.share % 2 + 1) * 0.5f;
             bytes[k] = (float)(member->step.share + 1) * (float)((int)k % 9 - 4);
         }
+        spotnik_quant_pack(packed, bytes, SUMS);
+        EXPECT(member, spotnik_allreduce(member->job, 7, packed, spotnik_quant_blocks(SUMS),
+                                         SPOTNIK_Q8, SPOTNIK_SUM)
+                           == 0);
         EXPECT(member,
                spotnik_allreduce_compressed(member->job, 4, sums, SUMS, SPOTNIK_BF16, SPOTNIK_SUM)
                    == 0);
@@ -253,6 +267,7 @@ static void *halved(void *context)
         EXPECT(member, spotnik_step_commit(member->job) == 0);
         check_halves(member, sums, mean);
         check_bytes(member, bytes, i);
+        check_packed(member, packed, bytes);
     }
     EXPECT(member, spotnik_leave(member->job) == 0);
     return NULL;
@@ -484,9 +499,7 @@ TEST(wrong_calls)
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce_compressed(job, 0, NULL, 2, SPOTNIK_F16, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM),
-                     SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce_from(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM),
+    assert_int_equal(spotnik_reduce_scatter(job, 0, data, 1, SPOTNIK_Q8, SPOTNIK_SUM, NULL),
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_broadcast(job, 0, data, 1, SPOTNIK_Q8, 0), SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_reduce_scatter(job, 0, data, 2, SPOTNIK_U8, SPOTNIK_SUM, NULL), 0);
