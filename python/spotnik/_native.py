@@ -28,7 +28,7 @@ _SPARE_BYTES = 4096
 
 
 class Dtype(enum.IntEnum):
-    """Element type of registered state and of buckets. BF16: the upper half of an F32; Q8 is how F32 may travel."""
+    """Element type of registered state and of buckets. BF16: the upper half of an F32; Q8: blocks of 252 numbers."""
 
     F32 = 1
     F64 = 2
@@ -337,6 +337,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_samples_decline": (c_int, [_JOB]),
     "spotnik_weight_set": (c_int, [_JOB, c_uint64]),
     "spotnik_allreduce": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_int]),
+    "spotnik_alloc": (c_void_p, [_JOB, c_size_t]),
     "spotnik_step_commit": (c_int, [_JOB]),
     "spotnik_broadcast": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_uint32]),
     "spotnik_allgather": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_void_p, c_uint32]),

@@ -191,6 +191,17 @@ class Job(Looking):
         with Alone(self):
             self.check(self._library.spotnik_weight_set(self._job(), weight))
 
+    def alloc(self, size: int) -> int:
+        """Return the address of `size` zeroed bytes for buckets. Members of a host reduce them where they lie.
+
+        They end with the job: let nothing refer to them then. Raises NoMemoryError.
+        """
+        with Alone(self):
+            address = self._library.spotnik_alloc(self._job(), size)
+            if address is None:
+                self.check(errors.NoMemoryError.number)
+            return int(address)
+
     def allreduce_start(
         self,
         bucket: int,

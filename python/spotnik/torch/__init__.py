@@ -42,6 +42,7 @@ from ._session import Session, current, find, install, last
 from ._stepping import InTurns
 from ._strategic import ByStrategy
 from ._streams import Records, Shards
+from ._wire import WIRES
 from ._writing import CSVWriter, SummaryWriter
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -83,6 +84,7 @@ def prepare(
     *extra_state: Stateful,
     sync: Union[str, Rule, None] = None,
     bucket_mb: float = 25,
+    wire: str = "auto",
     accumulate: int = 1,
     commit: str = "backward",
     batch: str = "global",
@@ -117,7 +119,10 @@ def prepare(
             SPOTNIK_SYNC says, or "ssgd". "ssgd": gradients are averaged in every step. In all others ``.grad`` is this
             member's own, so clipping is too; the model is averaged by the strategy in ``optimizer.step()``. Validate
             and save inside ``with spotnik.agreed():``.
-        bucket_mb: MiB of gradients that travel together.
+        bucket_mb: MiB of gradients that travel together; more where the model is too large for that.
+        wire: as what gradients travel, the same on every member. "auto": as they are. "f32", "bf16" or "f16": rounded
+            to that, and again where members' sums meet. "q8": as 8 bits and a scale for every 252 numbers; each member
+            keeps what its rounding took away and adds it to its next gradient.
         accumulate: backward passes per optimizer.step(). The loop body is as usual (divide the loss by it).
         commit: where gradients are averaged: "backward", at its end, and they travel while it runs; or "step", in
             optimizer.step(), after any number of backward passes. With several optimizers each step() then is a step
@@ -144,7 +149,9 @@ def prepare(
     """
     if sync is None:
         sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
-    _check(accumulate, commit, batch, lr_rule, lr_batch, sparse)
+    _check(accumulate, commit, batch, lr_rule, lr_batch, sparse, wire)
+    if wire != "auto" and sync != "ssgd":
+        raise ArgumentError(f"wire={wire!r} is about gradients that travel; with sync={sync!r} none do: leave it out")
     if commit == "step" and (sync != "ssgd" or accumulate != 1 or isinstance(model, DistributedDataParallel)):
         raise ArgumentError('commit="step" goes with sync="ssgd" and accumulate=1, and without DistributedDataParallel')
     if pauses is not None and (sync != "ssgd" or commit == "step"):
@@ -163,6 +170,7 @@ def prepare(
     options = Options(
         sync=sync,
         bucket_mb=bucket_mb,
+        wire=wire,
         accumulate=accumulate,
         commit=commit,
         batch=batch,
@@ -185,11 +193,14 @@ def prepare(
     return (model, optimizer, *extra_state)
 
 
-def _check(accumulate: int, commit: str, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str) -> None:
+def _check(
+    accumulate: int, commit: str, batch: str, lr_rule: str, lr_batch: Optional[int], sparse: str, wire: str
+) -> None:
     choices: dict[str, tuple[str, tuple[str, ...]]] = {"batch": (batch, ("global", "per_member"))}
     choices["commit"] = (commit, ("backward", "step"))
     choices["lr_rule"] = (lr_rule, ("none", "linear", "sqrt"))
     choices["sparse"] = (sparse, ("error", "dense"))
+    choices["wire"] = (wire, WIRES)
     for name, (value, allowed) in choices.items():
         if value not in allowed:
             raise ArgumentError(f"{name}={value!r} is not known; say {' or '.join(repr(one) for one in allowed)}")

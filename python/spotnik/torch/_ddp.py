@@ -13,7 +13,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import ArgumentError
-from ._buckets import Bucket, Slot
+from ._buckets import Slot
 from ._session import Session, current
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def allreduce_hook(state: Optional[Session], bucket: GradBucket) -> torch.future
     if bucket.is_last():
         del _runs[id(session)]
         session.commit_for_ddp()
-        _deliver(run, slots, gradients.buckets)
+        _deliver(run, gradients.job is not None)
     return future
 
 
@@ -81,9 +81,12 @@ def _take(session: Session, slot: Slot, gradient: torch.Tensor) -> None:
 
 
 @torch.no_grad()
-def _deliver(run: _Run, slots: dict[int, Slot], buckets: list[Bucket]) -> None:
+def _deliver(run: _Run, travelled: bool) -> None:
+    """Averages are the gradients of the parameters; none where no member used one. In a job of one all stay."""
     for bucket, future in run.waiting:
-        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
-            slot = slots[id(parameter)]
-            gradient.copy_(buckets[slot.bucket].view(slot))
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()) if travelled else ():
+            if parameter.grad is None:
+                gradient.zero_()
+            else:
+                gradient.copy_(parameter.grad)
         future.set_result(bucket.buffer())

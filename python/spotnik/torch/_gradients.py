@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients on their way: from the hooks of backward into buckets, and back as averages.
 
-A hook per parameter copies the gradient to its place in a bucket; the last one of a bucket sends it off, while
-backward goes on. After the commit the parameter's ``grad`` *is* that place, so nothing is copied back. On an
-accelerator buckets pass through pinned host memory, see ``_staging``. Decides nothing about when a step begins or ends.
+A hook per parameter puts the gradient in its bucket; the last one of a bucket sends it off, while backward goes on.
+After the commit the parameter's ``grad`` is the average. ``_host_buckets`` and ``_staged_buckets`` have the memory of
+buckets. Decides nothing about when a step begins or ends.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch.autograd import Variable
@@ -18,9 +18,11 @@ from torch.autograd import Variable
 from .._native import Op
 from ..errors import ArgumentError, StateError
 from ..job import Job
-from ._buckets import NATIVE_TYPE, Bucket, Slot, build
+from ._buckets import Bucket, Slot, build
+from ._host_buckets import HostBuckets
 from ._options import Options
-from ._staging import Staging
+from ._staged_buckets import StagedBuckets
+from ._staging import stage_of
 
 _EARLY = (
     "backward() reached {name}, but no step was begun: iterate over spotnik.shard(loader), or call the prepared model "
@@ -49,10 +51,9 @@ def _outer_node() -> Any:
     return node
 
 
-def _sample(bucket: Bucket) -> list[float]:
-    """Some of its elements, where they have been made and are in host memory."""
-    memory = bucket.__dict__.get("flat") if bucket.own is None else bucket.own
-    if memory is None or memory.device.type != "cpu" or not memory.numel():
+def _sample(memory: Optional[torch.Tensor]) -> list[float]:
+    """Some elements of what is in host memory."""
+    if memory is None or not memory.numel():
         return []
     every = max(1, memory.numel() // _SAMPLES)
     return memory.detach().as_strided((memory.numel() // every,), (every,), memory.storage_offset()).tolist()
@@ -61,7 +62,7 @@ def _sample(bucket: Bucket) -> list[float]:
 def gradients_of(model: torch.nn.Module, options: Options, backward_done: Callable[[], None]) -> Gradients:
     """The gradients of all trained parameters."""
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    return Gradients(trained, options.bucket_mb, options.accumulate, options.sparse, backward_done)
+    return Gradients(trained, options, options.accumulate, backward_done)
 
 
 class Gradients:
@@ -70,17 +71,17 @@ class Gradients:
     def __init__(
         self,
         named: Iterable[tuple[str, torch.nn.Parameter]],
-        bucket_mb: float,
+        options: Options,
         accumulate: int,
-        sparse: str,
         backward_done: Callable[[], None],
         passive: bool = False,
     ) -> None:
-        self.buckets: list[Bucket] = build(named, bucket_mb)
-        self.slots: list[Slot] = [slot for bucket in self.buckets for slot in bucket.slots]
+        self.buckets: list[Bucket] = build(named, options.bucket_mb, options.wire)
+        self.slots: list[Slot] = list(dict.fromkeys(part.slot for bucket in self.buckets for part in bucket.parts))
         self.accumulate = accumulate
-        self.sparse = sparse
+        self.sparse = options.sparse
         self.job: Optional[Job] = None
+        self._memory: Union[HostBuckets, StagedBuckets, None] = None  # there is some in a job
         self.armed = False
         self.committed = False
         self.passes = 0
@@ -90,9 +91,6 @@ class Gradients:
         self._callback_queued = False
         self._outer: list[Any] = []  # hooks of the backward pass around the one that runs
         self._versions: list[Any] = []
-        self._staging: Optional[Staging] = None
-        if self.slots and self.slots[0].parameter.device.type != "cpu":
-            self._staging = Staging([bucket.flat for bucket in self.buckets])
         self._handles = [] if passive else [self._hook(slot) for slot in self.slots]  # passive: they are fetched
         if accumulate > 1:
             for slot in self.slots:
@@ -103,6 +101,17 @@ class Gradients:
             self._arrived(slot)
 
         return slot.parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+
+    def travel_in(self, job: Optional[Job]) -> None:
+        """Gradients travel with the steps of `job`; None: they stay."""
+        if self._memory is not None:
+            self._memory.close()
+        self.job, self._memory = job, None
+        if job is None or not self.buckets:
+            return
+        stage = stage_of(job, self.buckets, self._send)
+        self._memory = HostBuckets(self.buckets, self._send) if stage is None else StagedBuckets(self.buckets, stage)
+        job.at_end(self._memory)
 
     def close(self) -> None:
         """Take all hooks away."""
@@ -164,52 +173,39 @@ class Gradients:
                 f"the gradient of {slot.name} is sparse, and sparse gradients are not summed; make the layer with "
                 'sparse=False, or say prepare(..., sparse="dense") to send it in full'
             )
-        if self.job is None:
+        if self._memory is None:
             return
-        bucket = self.buckets[slot.bucket]
-        if bucket.started:
+        if any(part.bucket.started for part in slot.parts):
             raise StateError(_LATE.format(name=slot.name))
-        if gradient is None:
-            bucket.view(slot).zero_()
+        if gradient is not None and gradient.is_sparse:
+            self._memory.place(slot, gradient.to_dense(), may_lend=False)
         else:
-            self._place(bucket, slot, gradient)
-        bucket.missing -= 1
-        if bucket.missing == 0:
-            self._start(slot.bucket)
+            self._memory.place(slot, gradient, may_lend=not self.by_ddp)
+        for part in slot.parts:
+            part.bucket.missing -= 1
+            if part.bucket.missing == 0:
+                part.bucket.started = True
+                self._memory.start(part.bucket)
 
-    def _place(self, bucket: Bucket, slot: Slot, gradient: torch.Tensor) -> None:
-        if gradient is slot.memory or (not gradient.is_sparse and not self.by_ddp and bucket.lend(gradient)):
-            return
-        if gradient.is_sparse:
-            gradient = gradient.to_dense()
-        bucket.view(slot).copy_(gradient.detach())
-        if not slot.is_cast:
-            slot.parameter.grad = bucket.view(slot)
-
-    def _start(self, number: int) -> None:
-        bucket = self.buckets[number]
-        bucket.started = True
-        if self._staging is not None:
-            self._staging.fetch(number)
-            for ready in self._staging.fetched():
-                self._send(ready, self._staging.host[ready])
-        else:
-            self._send(number, bucket.flat if bucket.own is None else bucket.own)
-
-    def _send(self, number: int, flat: torch.Tensor) -> None:
+    def _send(self, bucket: Bucket, memory: torch.Tensor) -> None:
         assert self.job is not None
-        self.job.allreduce_start(number, flat.data_ptr(), flat.numel(), NATIVE_TYPE[flat.dtype], Op.MEAN, flat)
+        elements = bucket.wire.elements(bucket.count)
+        self.job.allreduce_start(bucket.number, memory.data_ptr(), elements, bucket.wire.dtype, Op.MEAN, memory)
 
     # ---- the step ----
 
-    def arm(self) -> None:
-        """A step was begun: gradients may arrive."""
+    def arm(self, counts: bool = True) -> None:
+        """A step was begun: gradients may arrive. `counts`: they weigh something."""
         self.armed, self.committed, self.passes = True, False, 0
         self.scales = []
         self._callback_queued = False
         self._leave_outer()
         for bucket in self.buckets:
             bucket.reset()
+        for slot in self.slots:
+            slot.fired = 0
+        if self._memory is not None:
+            self._memory.reset(counts)
 
     @property
     def fired(self) -> bool:
@@ -228,50 +224,40 @@ class Gradients:
         """
         used = [int(slot.parameter.grad is not None) for slot in self.slots]
         for slot in self.slots:
-            if slot.fired < self.accumulate and not self.buckets[slot.bucket].started:
+            if slot.fired < self.accumulate and not any(part.bucket.started for part in slot.parts):
                 slot.fired = self.accumulate
                 self.take(slot, slot.parameter.grad)
-        self._send_staged()
+        if self._memory is not None:
+            self._memory.wait()
         return used
 
     def send_nothing(self) -> list[int]:
         """Take part in a step without gradients."""
-        for number, bucket in enumerate(self.buckets):
-            if not bucket.started and self.job is not None:
-                bucket.flat.zero_()
-                self._start(number)
-        self._send_staged()
+        if self._memory is not None:
+            for bucket in self.buckets:
+                if not bucket.started:
+                    bucket.started = True
+                    self._memory.start_empty(bucket)
+            self._memory.wait()
         return [0] * len(self.slots)
 
-    def _send_staged(self) -> None:
-        if self._staging is None:
-            return
-        ready = self._staging.fetched(wait=True)
-        while ready:  # one at a time: it travels while the next one is waited for
-            self._send(ready[0], self._staging.host[ready[0]])
-            ready = self._staging.fetched(wait=True)
-
+    @torch.no_grad()
     def finish(self, used: list[int]) -> None:
         """The step is committed: every parameter that a member used gets the average as its gradient."""
         self.armed, self.committed = False, True
-        if self._staging is not None and self.job is not None:
-            self._staging.put_back()
-        if self.job is not None:
+        if self._memory is not None:
+            self._memory.take_back([slot for slot, flag in zip(self.slots, used) if flag > 0])
             for slot, flag in zip(self.slots, used):
-                slot.parameter.grad = self._average(slot) if flag > 0 else None
+                if flag <= 0:
+                    slot.parameter.grad = None
         self._versions = self._look()
-
-    def _average(self, slot: Slot) -> torch.Tensor:
-        bucket = self.buckets[slot.bucket]
-        if bucket.own is not None:
-            return bucket.own
-        view = bucket.view(slot)
-        return view.to(slot.parameter.dtype) if slot.is_cast else view
 
     @torch.no_grad()
     def drop(self, scaled: bool) -> None:
         """Nothing is to be applied: no parameter has a gradient, or an infinite one for a gradient scaler to skip."""
         self.armed, self.committed = False, True
+        if isinstance(self._memory, StagedBuckets):
+            self._memory.forget()
         for slot in self.slots:
             if scaled and slot.parameter.grad is not None:
                 slot.parameter.grad.fill_(float("inf"))
@@ -283,7 +269,7 @@ class Gradients:
 
     def _look(self) -> list[Any]:
         """What tells that the program changed an average: `p.grad.data` and a scaler leave versions as they were."""
-        seen: list[Any] = [_sample(bucket) for bucket in self.buckets]
+        seen: list[Any] = [] if self._memory is None else [_sample(one) for one in self._memory.looked_at()]
         for slot in self.slots:
             gradient = slot.parameter.grad
             seen.append(0 if gradient is None else id(gradient))

@@ -41,7 +41,7 @@ class AtBackward:
     def joined(self, job: Job) -> None:
         """Gradients travel with the steps of `job`."""
         session = self._session
-        self.gradients.job = None if session.solo else job
+        self.gradients.travel_in(None if session.solo else job)
         session.agreement.exchange = Exchange(session.replica, session.control, len(self.gradients.slots))
 
     def received(self) -> None:

@@ -38,6 +38,7 @@ class Options:
 
     sync: Union[str, Rule]
     bucket_mb: float
+    wire: str
     accumulate: int
     commit: str
     batch: str

@@ -184,9 +184,9 @@ class Session:
         slots = self.gradients.slots
         return MismatchError(
             f"{error}. Here the model has {sum(slot.parameter.numel() for slot in slots)} trained elements in "
-            f"{len(slots)} parameters and bucket_mb={self.options.bucket_mb}: start the same program with the same "
-            "arguments on all members. If it trains one model after another, the others may be at a later one: have it "
-            "pass over a training whose result is saved"
+            f"{len(slots)} parameters, bucket_mb={self.options.bucket_mb} and wire={self.options.wire!r}: start the "
+            "same program with the same arguments on all members. If it trains one model after another, the others "
+            "may be at a later one: have it pass over a training whose result is saved"
         )
 
     # ---- where it stands ----
@@ -294,7 +294,7 @@ class Session:
         running = self.running
         running.step = running.last_step = step = self.mode.arm(step)
         running.excluded, running.used = False, []
-        self.gradients.arm()
+        self.gradients.arm(self.mode.weight_of(step) > 0)
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
             _seed_generators(mix(self.control.seed, step.number, first))
@@ -423,7 +423,7 @@ class Session:
         running.step = running.last_step = None
         running.pending.clear()
         self.repeats.forget()
-        self.gradients.job = None
+        self.gradients.travel_in(None)
         self.membership.abandon()
 
     def unsure(self) -> None:

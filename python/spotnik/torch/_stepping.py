@@ -52,7 +52,7 @@ class InTurns(AtBackward):
         session = self._session
         self._exchanges = [Exchange(session.replica, session.control, len(one.slots)) for one in self._all]
         for one in self._all:
-            one.job = None if session.solo else job
+            one.travel_in(None if session.solo else job)
         self._select()
 
     def _select(self) -> None:
@@ -219,5 +219,4 @@ def _passive(session: Session, number: int, done: Callable[[], None]) -> Gradien
     groups = session.optimizers[number].param_groups
     own = [one for group in groups for one in group["params"] if one.requires_grad]
     named = [(names[id(one)], one) for one in own]
-    options = session.options
-    return Gradients(named, options.bucket_mb, 1, options.sparse, done, passive=True)
+    return Gradients(named, session.options, 1, done, passive=True)

@@ -59,7 +59,9 @@ def test_a_job_of_one_computes_the_same_bits_as_plain_pytorch(tmp_path: Path) ->
     assert ledger.distance(str(next(tmp_path.glob("final.*.pt"))), str(path)) == 0
 
 
-def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
+def churn(
+    job: Cluster, kills: int, steps_between: int, program: Callable[..., None] = elastic, **settings: Any
+) -> int:
     """Kill a random member and start another, `kills` times, every few steps; then they end. Returns how many it were.
 
     However slow newcomers are on a busy machine, the steps do not run out before.
@@ -69,7 +71,7 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
     due, stop = steps_between, job.folder / "stop"
     settings.update(steps=STEPS_MOST, stop=str(stop), folder=str(job.folder))
     for _ in range(4):
-        job.start(elastic, **settings)
+        job.start(program, **settings)
     for _, line in job.events():
         if "done" in line:
             job.dismiss_latecomers()
@@ -81,7 +83,7 @@ def churn(job: Cluster, kills: int, steps_between: int, **settings: Any) -> int:
             continue
         killed.append(chance.choice(active))
         job.kill(killed[-1])
-        job.start(elastic, **settings)
+        job.start(program, **settings)
         due = line["step"] + steps_between
     return len(killed)
 

@@ -24,6 +24,7 @@ from spotnik.torch import _buckets, _leaves, _optimizers, _replica
 from spotnik.torch._loader import order_of
 from spotnik.torch._sampler import Order, Piece, cut, pieces
 from spotnik.training import shares
+from spotnik.training.buckets import GRADIENTS
 
 Make = Callable[..., Cluster]
 MIB = 1 << 20
@@ -40,6 +41,51 @@ def test_buckets_go_backwards_the_first_is_small_and_large_gradients_travel_alon
 def test_no_more_than_so_many_gradients_travel_alone() -> None:
     groups = _buckets.plan([(2 * MIB, "a")] * 500, bucket_bytes=8 * MIB)
     assert len(groups) <= 240
+
+
+def llama(layers: int, width: int, wide: int, keys: int, words: int, experts: int = 1) -> list[int]:
+    """Elements of the parameters of a Llama, or of a Mixtral with `experts`."""
+    gate = [experts * width] if experts > 1 else []
+    layer = [width * width, keys * width, keys * width, width * width, *gate, *[wide * width] * 3 * experts]
+    return [words * width, *[*layer, width, width] * layers, width, words * width]
+
+
+def gpt2(layers: int, width: int, words: int) -> list[int]:
+    layer = [width, width, 3 * width * width, 3 * width, width * width, width, width, width]
+    layer += [4 * width * width, 4 * width, 4 * width * width, width]
+    return [words * width, 1024 * width, *layer * layers, width, width]
+
+
+#: parameters, in billions, and their elements
+LARGE = {
+    "GPT-2 XL": (1.56, gpt2(48, 1600, 50257)),
+    "Llama-2-7B": (6.74, llama(32, 4096, 11008, 4096, 32000)),
+    "Llama-3-8B": (8.03, llama(32, 4096, 14336, 1024, 128256)),
+    "Llama-3-70B": (70.6, llama(80, 8192, 28672, 1024, 128256)),
+    "Mixtral-8x7B": (46.7, llama(32, 4096, 14336, 1024, 32000, experts=8)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wire", ["auto", "q8"])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_models_fit_into_the_buckets_of_a_step(name: str, wire: str, dtype: torch.dtype) -> None:
+    """Each element of each gradient has one place, and a gradient of more than 256 MiB several buckets."""
+    billions, counts = LARGE[name]
+    assert round(sum(counts) / 1e9, 2 if billions < 10 else 1) == billions
+    named = [(str(n), nn.Parameter(torch.empty(count, dtype=dtype, device="meta"))) for n, count in enumerate(counts)]
+    buckets = _buckets.build(named, 25, wire)
+    assert len(buckets) <= len(GRADIENTS)
+    places = {parameter: 0 for _, parameter in named}
+    for bucket in buckets:
+        ends = [part.offset + part.count for part in bucket.parts]
+        assert [part.offset for part in bucket.parts] == [0, *ends[:-1]]
+        assert len(bucket.parts) == 1 or all(len(part.slot.parts) == 1 for part in bucket.parts)
+        for part in bucket.parts:
+            places[part.slot.parameter] += part.count
+    assert all(places[parameter] == parameter.numel() for _, parameter in named)
+    largest = max(bucket.wire.size(bucket.count) for bucket in buckets)
+    assert largest <= max(1 << 28, 4 * sum(bucket.wire.size(bucket.count) for bucket in buckets) // len(GRADIENTS))
 
 
 def test_dense_memory_in_any_order_of_dimensions() -> None:
