@@ -293,23 +293,16 @@ class _Feed(Feed):
         self._counts: list[Optional[int]] = []  # of the mini-batches of this step
         self._rest = len(loader) % accumulate or accumulate  # mini-batches of the last update
 
-    def weigh(self, batch: Any, is_last: bool) -> None:
+    def weigh(self, batch: Any, number: int) -> None:
         """Where losses are divided by items, mini-batches and members weigh by them: as in one process.
 
         The Trainer reads all mini-batches of a step before it computes. It divides by the items of all, also of those
         that only fill the step, which count for nothing.
         """
-        self._counts = [*(self._counts if len(self.session.gradients.scales) > 1 else []), self._items.count(batch)]
-        if not is_last:
-            return
-        counts, self._counts = self._counts, []
-        scales = self.session.gradients.scales
-        numbers = [count for count in counts if count is not None]
-        if len(numbers) < len(counts):
-            return
-        ours = sum(count for count, scale in zip(numbers, scales) if scale)
-        scales[:] = [sum(numbers) / ours if scale and ours else 0.0 for scale in scales]
-        self.session.open().weight_set(ours)
+        self._counts = [*self._counts[:number], self._items.count(batch)]
+        numbers = [count for count in self._counts if count is not None]
+        if len(numbers) == self.session.gradients.accumulate:
+            self.session.gradients.weights.divide(sum(numbers), numbers)
 
     def at(self, steps: int) -> None:
         """The Trainer's numbers."""

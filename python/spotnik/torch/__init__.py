@@ -43,6 +43,7 @@ from ._stepping import InTurns
 from ._strategic import ByStrategy
 from ._streams import Records, Shards
 from ._wire import WIRES
+from ._weights import units
 from ._writing import CSVWriter, SummaryWriter
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -72,9 +73,11 @@ __all__ = [
     "shard",
     "share_hash",
     "size",
+    "skip",
     "step",
     "tell",
     "told",
+    "weigh",
 ]
 
 
@@ -354,6 +357,36 @@ def told(name: str) -> float:
     strategies in which members run apart it is of the step before.
     """
     return current().metrics.told(name)
+
+
+def weigh(count: Union[torch.Tensor, float, int]) -> None:
+    """Say by what the loss of this mini-batch was divided, where that is not its samples: ``spotnik.weigh(n)``.
+
+    Between forward and backward(), in each mini-batch of each step. `count` is the divisor of this member's loss: its
+    tokens that are not ignored, its pixels under a mask, the sum of its samples' class weights. The step's gradient is
+    then the mean over what all members count, as in one process with the whole batch. A whole number, or a fraction: of
+    the same type on every member. A tensor of one element will do; reading it waits for the device. 0: the mini-batch
+    counts for nothing, and its gradient may be NaN. With ``accumulate=k`` divide the loss by k, too, as ever; with
+    ``commit="step"`` it is said before step(), once for all losses of an optimiser. :func:`told` weighs by it, too.
+
+    Raises ArgumentError for a count that is negative or not finite. Raises StateError after backward(), with other
+    strategies than "ssgd", and where it is left out for some mini-batches of a step: call it for each of them.
+    """
+    session = current()
+    session.begin_own()
+    session.mode.weigh(units(count))
+
+
+def skip() -> None:
+    """Leave out this mini-batch, in place of its backward(): ``if not loss.isfinite(): spotnik.skip()``.
+
+    It counts for nothing in the step. Go on to optimizer.step() all the same: after this call each ``.grad`` is the
+    average of the others, which is to be applied here, too, or None where every member has skipped, and step() then
+    changes nothing. Raises StateError after backward(), and with other strategies than "ssgd".
+    """
+    session = current()
+    session.begin_own()
+    session.mode.skip()
 
 
 def allreduce(value: Union[torch.Tensor, float, int], op: Union[str, Op] = "mean") -> Any:

@@ -50,8 +50,8 @@ class Feed:
         """Return how many mini-batches the framework reads for this update, by its own count, of an epoch."""
         return self.accumulate
 
-    def weigh(self, batch: Any, is_last: bool) -> None:
-        """Change what mini-batches weigh in a step where they do not weigh by their samples; `batch` is the next."""
+    def weigh(self, batch: Any, number: int) -> None:
+        """Change what mini-batches weigh in a step where they do not weigh by their samples; the next has `number`."""
 
     def epoch(self) -> Iterator[Any]:
         """The rest of an epoch."""
@@ -77,13 +77,12 @@ class Feed:
     def _mini_batches(self, step: Step, count: int) -> Iterator[Any]:
         session = self.session
         share = pieces(session.position[0], pairs(step), count, self._shard.samples)
-        session.gradients.scales = []
+        session.gradients.weights.plan([piece.weight for piece in share])
         session.running.handed = step
-        for piece in share:
+        for number, piece in enumerate(share):
             batch = self._shard.load(session, step, piece)
             if step.sample_count:
-                session.gradients.scales.append(piece.scale)
-                self.weigh(batch, len(session.gradients.scales) == count)
+                self.weigh(batch, number)
             yield batch
         if session.running.step is step and session.gradients.passes < count:
             raise StateError("the Trainer came for another step without backward() on all mini-batches of the last one")

@@ -23,6 +23,7 @@ from ._host_buckets import HostBuckets
 from ._options import Options
 from ._staged_buckets import StagedBuckets
 from ._staging import stage_of
+from ._weights import Weights
 
 _EARLY = (
     "backward() reached {name}, but no step was begun: iterate over spotnik.shard(loader), or call the prepared model "
@@ -85,7 +86,7 @@ class Gradients:
         self.armed = False
         self.committed = False
         self.passes = 0
-        self.scales: list[float] = []  #: of the gradients of each backward pass of the step; beyond: 1
+        self.weights = Weights(self._rescale, self._tell_weight)
         self.by_ddp = False  #: gradients come from a communication hook, not from ours
         self._backward_done = backward_done
         self._callback_queued = False
@@ -122,8 +123,20 @@ class Gradients:
     # ---- during backward ----
 
     def _scale(self, gradient: torch.Tensor) -> Optional[torch.Tensor]:
-        scale = self.scales[self.passes] if self.passes < len(self.scales) else 1.0
+        scale = self.weights.scale(self.passes)
+        if scale == 0.0:
+            return torch.zeros_like(gradient)  # what counts for nothing may be NaN
         return None if scale == 1.0 else gradient * scale
+
+    @torch.no_grad()
+    def _rescale(self, factor: float) -> None:
+        for slot in self.slots:
+            if slot.parameter.grad is not None:
+                slot.parameter.grad.mul_(factor)
+
+    def _tell_weight(self, weight: int) -> None:
+        if self.job is not None:
+            self.job.weight_set(weight)
 
     def _arrived(self, slot: Slot) -> None:
         if self.by_ddp:
@@ -197,7 +210,7 @@ class Gradients:
     def arm(self, counts: bool = True) -> None:
         """A step was begun: gradients may arrive. `counts`: they weigh something."""
         self.armed, self.committed, self.passes = True, False, 0
-        self.scales = []
+        self.weights.plan([1] * self.accumulate)
         self._callback_queued = False
         self._leave_outer()
         for bucket in self.buckets:
@@ -259,10 +272,7 @@ class Gradients:
         if isinstance(self._memory, StagedBuckets):
             self._memory.forget()
         for slot in self.slots:
-            if scaled and slot.parameter.grad is not None:
-                slot.parameter.grad.fill_(float("inf"))
-            else:
-                slot.parameter.grad = None
+            slot.parameter.grad = torch.full_like(slot.parameter, float("inf")) if scaled else None
         self._versions = self._look()
 
     # ---- what the program does with the averages ----

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Optional
 
+from ..errors import StateError
 from ..job import Job, Step
 from ._exchange import Exchange
 from ._gradients import gradients_of
@@ -82,8 +83,32 @@ class AtBackward:
         return step.replay or step.share >= step.shares or no_samples
 
     def weight_of(self, step: Step) -> int:
-        """What this member's word weighs in the step: its samples, where they are counted."""
-        return 0 if self.is_idle(step) else step.sample_count or 1
+        """What this member's word weighs in the step: what its losses count, or its samples."""
+        if self.is_idle(step):
+            return 0
+        count = self.gradients.weights.count
+        return (step.sample_count or 1) if count is None else count
+
+    def weigh(self, weight: int) -> None:
+        """The loss whose backward pass comes next was divided by `weight`."""
+        self._check_loss("weigh")
+        self.gradients.weights.weigh(self.gradients.passes, weight)
+
+    def skip(self) -> None:
+        """The mini-batch has no backward pass."""
+        self._check_loss("skip")
+        gradients = self.gradients
+        gradients.weights.skip(gradients.passes)
+        gradients.passes += 1
+        if gradients.passes == gradients.accumulate:
+            self.commit()
+
+    def _check_loss(self, what: str) -> None:
+        if self._session.running.step is None or self.gradients.passes >= self.gradients.accumulate:
+            raise StateError(
+                f"{what}() was called where no backward() can follow; call it between the model's forward pass and "
+                "backward() of the same mini-batch"
+            )
 
     def commit(self) -> None:
         """The last backward pass of the step has ended: average."""
@@ -106,7 +131,7 @@ class AtBackward:
         ended = time.perf_counter()
         used, weight = gradients.send_rest(), self.weight_of(step)
         if not session.solo:
-            session.agreement.send(job, step, self.is_idle(step), weight, used)
+            session.agreement.send(job, step, not weight, weight, used)
         committed = session.membership.commit()
         running.wait_s = time.perf_counter() - ended
         running.step = None
@@ -114,14 +139,17 @@ class AtBackward:
             session.exclude()
         elif session.solo:
             session.agreement.keep(step, weight)
-            gradients.finish(used)
+            if weight:
+                gradients.finish(used)
+            else:
+                gradients.drop(self.scaled)
             running.pending = due
         else:
             common = session.agreement.take_over()
             if common.members:
                 gradients.finish(common.used)
             else:
-                gradients.drop(self.scaled)  # all members with samples were lost: the step has no gradient
+                gradients.drop(self.scaled)  # all with samples were lost, or nothing counts: there is no gradient
             running.pending = due
         session.repeats.committed()
         if committed:

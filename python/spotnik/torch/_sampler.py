@@ -39,6 +39,11 @@ class Piece:
         """How many samples."""
         return sum(end - begin for begin, end in self.ranges)
 
+    @property
+    def weight(self) -> int:
+        """How many of them count."""
+        return self.count if self.scale else 0
+
 
 def cut(ranges: Ranges, begin: int, end: int) -> Ranges:
     """Samples `begin` to `end` of the concatenated ranges."""
@@ -187,7 +192,7 @@ class Course:
         """Those of one step, which may be read ahead of their backward passes (as gradient accumulation does)."""
         share = self.pieces(session, step)
         session.running.handed = step
-        session.gradients.scales = [piece.scale if step.sample_count else 1.0 for piece in share]
+        session.gradients.weights.plan([piece.weight for piece in share])
         for piece in share:
             yield piece, step
         if session.running.step is step and session.options.commit == "step":
@@ -198,8 +203,10 @@ class Course:
         if session.running.step is step and session.gradients.passes < len(share):
             raise StateError(
                 "the loop came for another batch without backward() on the last one; call loss.backward() for each "
-                "batch of a sharded loader, and iterate over validation data with the loader itself. A loop that reads "
-                "one batch ahead (accelerate's loaders do) must be given the sharded loader as it is"
+                "batch of a sharded loader, and iterate over validation data with the loader itself. To leave out a "
+                "batch (its loss is not finite, it is empty) call spotnik.skip() in place of backward(), and go on to "
+                "optimizer.step(). A loop that reads one batch ahead (accelerate's loaders do) must be given the "
+                "sharded loader as it is"
             )
 
     def pieces(self, session: Session, step: Step) -> list[Piece]:

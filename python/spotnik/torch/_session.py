@@ -307,8 +307,9 @@ class Session:
             if running.members and not self.is_skipped:
                 raise StateError(
                     "backward() was called, but not optimizer.step(): the averaged gradient was not applied. Call "
-                    "step() of every prepared optimizer once for each backward(), or say prepare(..., accumulate=k) "
-                    "to accumulate gradients over k of them"
+                    "step() of every prepared optimizer once for each backward(), and for each skip(), which leaves "
+                    "the average of the others; or say prepare(..., accumulate=k) to accumulate gradients over k of "
+                    "them"
                 )
             self.repeats.touched = True  # skipped on purpose, as a gradient scaler does
         running.pending.clear()
@@ -333,6 +334,11 @@ class Session:
         finally:
             running.inside = False
         self.repeats.known = running.excluded or not self.replica.leaves
+
+    def begin_own(self) -> None:
+        """A loop with batches of its own asks about a step: begin it, as the model's forward pass does."""
+        if self.running.step is None and self.data is None and self.mode.begins_at_forward:
+            self.begin()
 
     # ---- commit ----
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
+
+import torch
 
 from ..errors import StateError
 from ..job import Job, Step
@@ -33,6 +35,7 @@ class InTurns(AtBackward):
         self._all = [_passive(session, number, self.commit) for number in range(len(session.optimizers))]
         self._exchanges: list[Exchange] = []
         self._weight = 0  # samples of this member's share of the batch
+        self._said: Optional[int] = None  # what the losses of the optimiser that steps next were divided by
         self._told_of_pass = False
         self._watches = False  # the running step is another's turn: this member only takes part
         self.gradients = self._all[0]
@@ -129,8 +132,21 @@ class InTurns(AtBackward):
         return step.replay or self._watches
 
     def weight_of(self, step: Step) -> int:
-        """That of the batch."""
-        return 0 if self.is_idle(step) else self._weight or 1
+        """That of the batch, where the program does not say another."""
+        if self.is_idle(step):
+            return 0
+        return (self._weight or 1) if self._said is None else self._said
+
+    def weigh(self, weight: int) -> None:
+        """The losses of the optimiser that steps next were divided by `weight`."""
+        self._said = weight
+
+    def skip(self) -> None:
+        """They have no backward pass."""
+        self._said = 0
+        for slot in self.gradients.slots:
+            if slot.parameter.grad is None:
+                slot.parameter.grad = torch.zeros_like(slot.parameter)
 
     def _begin_turn(self) -> None:
         """The step of an optimiser whose gradients are there: not the first of its batch, where a loader begins it."""
@@ -160,6 +176,7 @@ class InTurns(AtBackward):
             job.weight_set(0)
 
     def _clear(self) -> None:
+        self._said = None
         for optimizer in self._session.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
@@ -167,7 +184,11 @@ class InTurns(AtBackward):
 
     def commit(self) -> None:
         """Average the gradients of the optimiser whose turn it is."""
+        step = self._session.running.step
+        if self._said is not None and step is not None:
+            self._session.membership.open_job.weight_set(self.weight_of(step))
         self._average({self.turn})
+        self._said = None
 
     # ---- apply ----
 

@@ -160,6 +160,22 @@ def backward_twice() -> None:
         opt.step()
 
 
+def skipped_without_step() -> None:
+    _, _, loader = prepared()
+    for batch in spotnik.shard(loader):
+        if len(batch):
+            spotnik.skip()
+            continue
+
+
+def weighed_late() -> None:
+    net, opt, loader = prepared()
+    for batch in spotnik.shard(loader):
+        loss_of(net, batch).backward()
+        spotnik.weigh(len(batch[0]))
+        opt.step()
+
+
 def batch_skipped() -> None:
     net, _, loader = prepared()
     for batch in spotnik.shard(loader):
@@ -308,7 +324,9 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (step_before_anything, StateError, r"before the first; call it once after each backward"),
     (step_twice, StateError, r"twice for one backward\(\)"),
     (backward_twice, StateError, r"again after its gradient had been sent.*accumulate=k"),
-    (batch_skipped, StateError, r"without backward\(\) on the last one; call loss.backward"),
+    (batch_skipped, StateError, r"without backward\(\) on the last one; call loss.backward.*spotnik.skip\(\) in place"),
+    (skipped_without_step, StateError, r"not optimizer.step\(\).*for each skip\(\)"),
+    (weighed_late, StateError, r"weigh\(\) was called where no backward\(\) can follow"),
     (backward_outside, StateError, r"no step was begun: iterate over spotnik.shard\(loader\)"),
     (two_loaders, StateError, r"shard\(\) the training loader only"),
     (shard_unprepared, StateError, r"call model, optimizer = spotnik.prepare"),
