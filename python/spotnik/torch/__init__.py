@@ -37,13 +37,13 @@ from ._log import log
 from ._mode import AtBackward
 from ._options import Options, StepReport
 from ._places import place_here
-from ._sampler import ElasticSampler
+from ._sampler import ElasticSampler, part
 from ._session import Session, current, find, install, last
 from ._stepping import InTurns
 from ._strategic import ByStrategy
 from ._streams import Records, Shards
-from ._wire import WIRES
 from ._weights import units
+from ._wire import WIRES
 from ._writing import CSVWriter, SummaryWriter
 
 _TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -67,6 +67,7 @@ __all__ = [
     "job",
     "leave",
     "observe",
+    "part_of",
     "prepare",
     "rank",
     "samples",
@@ -387,6 +388,18 @@ def skip() -> None:
     session = current()
     session.begin_own()
     session.mode.skip()
+
+
+def part_of(batch: Any, dim: int = 0) -> Any:
+    """Cut this member's part out of a batch that every member has drawn: ``x, y = part_of(x), part_of(y)``.
+
+    For loops that draw their own batches, the same on all members: in order, or by a generator with a fixed seed. Call
+    it on each tensor of a mini-batch before the model's forward pass; it begins the step, and weighs the part by its
+    samples, so that the step is that of one process with the whole batch. :func:`weigh` may say another weight after
+    it. `dim` counts samples; what is no tensor is cut by ``batch[a:b]``. A member for which no sample is left gets two
+    of weight 0. Returns a view of a tensor. Raises StateError where shard() deals the samples already.
+    """
+    return part(current(), batch, dim)
 
 
 def allreduce(value: Union[torch.Tensor, float, int], op: Union[str, Op] = "mean") -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..errors import StateError
 from ..job import Job, Step
@@ -45,9 +45,18 @@ class Agreement:
         self.exchange: Exchange  #: what travels in the running step
         self._told_of_numbers = False
 
-    def send(self, job: Job, step: Step, idle: bool, weight: int, used: list[int], with_buffers: bool = True) -> None:
+    def send(
+        self,
+        job: Job,
+        step: Step,
+        idle: bool,
+        weight: int,
+        used: list[int],
+        with_buffers: bool = True,
+        marks: Sequence[int] = (0,) * Exchange.MARKS,
+    ) -> None:
         """Send what this member has to say."""
-        self.exchange.send(job, step, used, idle, self._repeats.known, with_buffers)
+        self.exchange.send(job, step, used, idle, self._repeats.known, with_buffers, marks)
         self._metrics.send(job, weight)
 
     def keep(self, step: Step, weight: int) -> None:

@@ -2,8 +2,9 @@
 """What travels with the gradients: the common numbers, the totals, and the means of buffers.
 
 Common numbers are settings of optimisers and schedulers, whole-number buffers, which buffers changed, which parameters
-got a gradient, and whether joiners may repeat steps by themselves. They are combined by MAX; a member that does not
-know a number says UNKNOWN, the least of all. Totals are sums: samples, members, and a hash of the shares.
+got a gradient, whether joiners may repeat steps by themselves, and numbers that members compare. They are combined by
+MAX; a member that does not know a number says UNKNOWN, the least of all. Totals are sums: samples, members, and a hash
+of the shares.
 
 Settings are those of the senior member, the one with share 0, where it is in the step and knows them: members that
 count for themselves have other learning rates each, and the greatest of all is no member's. It alone adds them to the
@@ -13,6 +14,7 @@ totals.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import torch
 
@@ -21,6 +23,7 @@ from ..job import Job, Step
 from ..training.buckets import Bucket
 from ..training.control import Control
 from ..training.shares import pairs, share_hash
+from . import _twins as twins
 from ._leaves import UNKNOWN
 from ._replica import Replica
 
@@ -34,6 +37,7 @@ class Common:
     buffers_changed: list[int]
     used: list[int]
     inside: int
+    marks: list[bool]  # of each number that members compare: is it the same on all?
     samples: int
     members: int
     contributors: int
@@ -42,18 +46,30 @@ class Common:
 class Exchange:
     """The memory in which it travels."""
 
+    MARKS = 1 + twins.COUNT
+
     def __init__(self, replica: Replica, control: Control, parameters: int) -> None:
         self.replica, self._control = replica, control
         self._ends = [len(replica.leaves)]
         for count in (replica.buffers.whole_count, replica.buffers.flag_count, parameters):
             self._ends.append(self._ends[-1] + count)
-        self._common = torch.zeros(self._ends[-1] + 1, dtype=torch.int64)
+        self._common = torch.zeros(self._ends[-1] + 1 + 2 * self.MARKS, dtype=torch.int64)
         self._totals = torch.zeros(4 + len(replica.leaves), dtype=torch.int64)
 
     def send(
-        self, job: Job, step: Step, used: list[int], idle: bool, known: bool, with_buffers: bool = True
+        self,
+        job: Job,
+        step: Step,
+        used: list[int],
+        idle: bool,
+        known: bool,
+        with_buffers: bool = True,
+        marks: Sequence[int] = (0,) * MARKS,
     ) -> None:
-        """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step."""
+        """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step.
+
+        `marks` are compared with those of the others.
+        """
         buffers, leaves = self.replica.buffers, self.replica.leaves
         wholes, flags = buffers.contribute()
         if not with_buffers:
@@ -62,7 +78,8 @@ class Exchange:
             wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
         numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
         inside = self._control.repeats
-        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside], dtype=torch.int64))
+        both = [UNKNOWN if idle else one for mark in marks for one in (mark, -mark)]  # the greatest, and the least
+        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside, *both], dtype=torch.int64))
         contributor = 0 if idle else share_hash(step.number, pairs(step))
         senior = known and not step.replay and step.share == 0 < step.shares
         settings = numbers if senior else [0] * len(leaves)
@@ -82,4 +99,5 @@ class Exchange:
         samples, members, contributors, senior, *settings = (int(total) for total in self._totals.tolist())
         a, b, c, d = self._ends
         numbers = settings if senior == 1 else common[:a]
-        return Common(numbers, common[a:b], common[b:c], common[c:d], common[d], samples, members, contributors)
+        marks = [most == -least for most, least in zip(common[d + 1 :: 2], common[d + 2 :: 2])]
+        return Common(numbers, common[a:b], common[b:c], common[c:d], common[d], marks, samples, members, contributors)

@@ -9,7 +9,7 @@ buckets. Decides nothing about when a step begins or ends.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional, Union
 
 import torch
@@ -243,6 +243,10 @@ class Gradients:
         if self._memory is not None:
             self._memory.wait()
         return used
+
+    def raw(self) -> Iterator[Optional[torch.Tensor]]:
+        """This member's own gradients of the step, before the commit."""
+        return (slot.parameter.grad for slot in self.slots)
 
     def send_nothing(self) -> list[int]:
         """Take part in a step without gradients."""

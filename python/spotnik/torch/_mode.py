@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Optional
 
 from ..errors import StateError
 from ..job import Job, Step
+from . import _means as means
+from . import _twins as twins
 from ._exchange import Exchange
 from ._gradients import gradients_of
 from ._replica import Replica
@@ -29,6 +31,7 @@ class AtBackward:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._has_looked = False  # at what the loss is divided by
         self.gradients = gradients_of(session.model, session.options, self.commit)
 
     @property
@@ -94,6 +97,14 @@ class AtBackward:
         self._check_loss("weigh")
         self.gradients.weights.weigh(self.gradients.passes, weight)
 
+    def deal(self, samples: int) -> None:
+        """A batch of the program's own was cut: this member's part of it has `samples`; with 0 it only fills the step.
+
+        After the backward pass of the mini-batch nothing is left to weigh: the part is one to look at.
+        """
+        if self._session.running.step is not None and self.gradients.passes < self.gradients.accumulate:
+            self.gradients.weights.deal(self.gradients.passes, samples)
+
     def skip(self) -> None:
         """The mini-batch has no backward pass."""
         self._check_loss("skip")
@@ -129,9 +140,16 @@ class AtBackward:
         if step is None or job is None:
             return
         ended = time.perf_counter()
+        if not (self._has_looked or session.solo or self.is_idle(step)):
+            self._has_looked = True
+            if gradients.weights.count is None:
+                means.look()
         used, weight = gradients.send_rest(), self.weight_of(step)
+        compares = session.data is None and not session.solo and session.twins.is_due(step)
         if not session.solo:
-            session.agreement.send(job, step, not weight, weight, used)
+            own = session.twins.numbers(step, gradients.raw()) if compares else [0] * twins.COUNT
+            marks = [int(gradients.weights.is_said), *own]
+            session.agreement.send(job, step, not weight, weight, used, marks=marks)
         committed = session.membership.commit()
         running.wait_s = time.perf_counter() - ended
         running.step = None
@@ -146,6 +164,9 @@ class AtBackward:
             running.pending = due
         else:
             common = session.agreement.take_over()
+            self._check_weights(common.marks[0] or not common.members)
+            if compares:
+                session.twins.heard(common.marks[1:], common.members)
             if common.members:
                 gradients.finish(common.used)
             else:
@@ -154,6 +175,14 @@ class AtBackward:
         session.repeats.committed()
         if committed:
             session.applier.committed()
+
+    @staticmethod
+    def _check_weights(are_same: bool) -> None:
+        if not are_same:
+            raise StateError(
+                "some members called weigh() in this step and others did not, so what their losses were divided by "
+                "cannot be compared; call it in every mini-batch, with 0 where there is nothing to count"
+            )
 
     # ---- apply ----
 

@@ -86,6 +86,26 @@ def _portion(step: Step, at: int, total: int) -> tuple[int, int, int]:
     return step.share, step.share + 1, step.shares
 
 
+def part(session: Session, batch: Any, dim: int) -> Any:
+    """This member's part of a batch that every member has; the step is begun."""
+    if session.data is not None:
+        raise StateError(
+            "part_of() is for batches of the program's own; those of shard() are this member's part already"
+        )
+    session.begin_own()
+    if session.running.pending and not session.running.excluded:
+        raise StateError("part_of() was called before optimizer.step() of the batch before; call it after that")
+    step = session.running.step or session.running.last_step
+    assert step is not None
+    count = batch.shape[dim] if isinstance(batch, torch.Tensor) else len(batch)
+    shares = max(1, step.shares)
+    begin, end = (count * min(number, shares) // shares for number in (step.share, step.share + 1))
+    session.mode.deal(end - begin)
+    if begin == end:
+        begin, end = 0, min(IDLE_SAMPLES, count)
+    return batch.narrow(dim, begin, end - begin) if isinstance(batch, torch.Tensor) else batch[begin:end]
+
+
 class Order:
     """The order of the samples in each epoch of data."""
 

@@ -51,6 +51,7 @@ from ._rates import Rates
 from ._replica import Replica, Watch
 from ._schedules import hold_at_end
 from ._strategies import Strategy
+from ._twins import Twins
 from ._wish import Wish
 
 
@@ -75,6 +76,7 @@ class Session:
         self.repeats = Repeats(self.control, self.watch.settings, self.watch.versions)
         self.rates = Rates(options, self.running)
         self.metrics = Metrics(options.metrics)
+        self.twins = Twins()
         self.membership = Membership(self._register, self._notice, self._explained, make_job)
         self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
         self._steps = Steps(self.membership, self._ready, self._begun, [self.pauses])
@@ -319,9 +321,13 @@ class Session:
         """Was the committed step left out on purpose? A gradient scaler does so; and zero_grad() may have followed."""
         return not self.gradients.finite or (self.replica.scaled and not self.gradients.present)
 
-    def _before_forward(self, module: torch.nn.Module, _: Any) -> None:
-        if module.training and torch.is_grad_enabled() and self.mode.begins_at_forward:
+    def _before_forward(self, module: torch.nn.Module, arguments: Any) -> None:
+        if not (module.training and torch.is_grad_enabled()):
+            return
+        if self.mode.begins_at_forward:
             self.begin()
+        if self.running.step is not None and not self.solo and self.twins.is_due(self.running.step):
+            self.twins.saw(arguments)
 
     def take_inside(self) -> None:
         """Take the step that has begun without the program's loop."""

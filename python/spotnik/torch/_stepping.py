@@ -32,6 +32,7 @@ class InTurns(AtBackward):
 
     def __init__(self, session: Session) -> None:  # without hooks of backward
         self._session = session
+        self._has_looked = True  # step() is outside of backward()
         self._all = [_passive(session, number, self.commit) for number in range(len(session.optimizers))]
         self._exchanges: list[Exchange] = []
         self._weight = 0  # samples of this member's share of the batch
@@ -140,6 +141,12 @@ class InTurns(AtBackward):
     def weigh(self, weight: int) -> None:
         """The losses of the optimiser that steps next were divided by `weight`."""
         self._said = weight
+
+    def deal(self, samples: int) -> None:
+        """The batch has so many samples here."""
+        session = self._session
+        if session.running.step is not None and self.turn == 0:
+            self._weight = self._said = samples
 
     def skip(self) -> None:
         """They have no backward pass."""

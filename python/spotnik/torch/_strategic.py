@@ -122,6 +122,9 @@ class ByStrategy(AtBackward):
         agreement.adopt_numbers(common.numbers)
         self._session.running.members = common.members
 
+    def deal(self, samples: int) -> None:
+        """Models that members train by themselves do not weigh."""
+
     def _check_loss(self, what: str) -> None:
         raise StateError(f'{what}() says what a gradient weighs in an average, and goes with sync="ssgd"')
 

@@ -54,6 +54,11 @@ class Weights:
         """What this member counts in the step; None: its samples."""
         return sum(self._counts) if self._said or self._skipped else None
 
+    @property
+    def is_said(self) -> bool:
+        """Has the program said what its losses were divided by?"""
+        return bool(self._said)
+
     def scale(self, number: int) -> float:
         """By what the gradients of mini-batch `number` are multiplied; of its first one, before any is added."""
         if number >= len(self._counts):
@@ -74,6 +79,11 @@ class Weights:
         self._base = self._base or len(self._counts) * self._counts[number]
         if number == len(self._counts) - 1:
             self._settle()
+
+    def deal(self, number: int, samples: int) -> None:
+        """Mini-batch `number` has so many samples, and the program may say another weight; with 0 it only fills."""
+        self._fills[number] = not samples
+        self.weigh(number, samples)
 
     def skip(self, number: int) -> None:
         """Mini-batch `number` has no backward pass."""

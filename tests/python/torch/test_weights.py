@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from cluster import Cluster, Member, Tell, alone
 from disturb import KILLS, disturb
 from programs import data
 from test_features import together, told
+from test_twins import Words
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -274,3 +277,63 @@ def test_what_is_no_count_is_refused(count: Any) -> None:
 def test_fractions_and_whole_numbers() -> None:
     assert units(7) == units(torch.tensor(7)) == 7
     assert units(0.5) == units(torch.tensor(0.5)) == 1 << 19
+
+
+# ---- what can be noticed ----
+
+
+def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> None:
+    """One epoch of a criterion; `sometimes`: weighed on the first member only."""
+    words = Words()
+    logging.getLogger("spotnik.torch").addHandler(words)
+    net, opt = network()
+    criterion = {
+        "mean": nn.CrossEntropyLoss(),
+        "smoothed": nn.CrossEntropyLoss(label_smoothing=0.1),
+        "sum": nn.CrossEntropyLoss(reduction="sum"),
+        "squares": lambda z, y: nn.functional.mse_loss(z[:, 0], y.double(), reduction="sum") / 7 + z.pow(2).mean(),
+        "classes": nn.CrossEntropyLoss(weight=CLASSES),
+        "ignored": nn.CrossEntropyLoss(ignore_index=0),
+    }[loss]
+    spotnik.prepare(net, opt)
+    for x, y in spotnik.shard(DataLoader(data(), batch_size=BATCH)):
+        value = criterion(net(x), y)
+        if weighs and (not sometimes or spotnik.rank() == 0):
+            spotnik.weigh(len(x))
+        value.backward()
+        opt.step()
+        opt.zero_grad()
+    tell(done=words.kept)
+
+
+@pytest.mark.parametrize(
+    ("loss", "weighs", "words"),
+    [
+        ("mean", False, ""),
+        ("smoothed", False, ""),
+        ("sum", False, r"multiply it by batch_size / len\(batch\)"),
+        ("squares", False, r"multiply it by batch_size / len\(batch\)"),
+        ("classes", False, r"spotnik.weigh\(weight\[y\].sum\(\)\)"),
+        ("ignored", False, r"spotnik.weigh\(\(y != ignore_index\).sum\(\)\)"),
+        ("classes", True, ""),
+    ],
+)
+def test_a_criterion_that_is_no_mean_over_samples_is_told(
+    cluster: Make, loss: str, weighs: bool, words: str
+) -> None:
+    job = cluster()
+    together(job, noticed, 1, loss=loss, weighs=weighs)
+    (line,) = job.lines("done")
+    assert len(line["done"]) == (1 if words else 0), line["done"]
+    assert not words or re.search(words, line["done"][0])
+
+
+def test_members_of_which_some_weigh_are_told(cluster: Make) -> None:
+    job = cluster()
+    job.gather(2)
+    for _ in range(2):
+        job.start(noticed, loss="mean", weighs=True, sometimes=True)
+    for _ in job.events():
+        pass
+    assert [line["error"] for line in job.lines("error")] == ["StateError"] * 2
+    assert all("some members called weigh() in this step" in line["text"] for line in job.lines("error"))
