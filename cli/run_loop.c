@@ -292,14 +292,30 @@ static void finish(struct run *run)
     send_late_ones_home(run);
 }
 
+/* Others may finish the job, and their status is that of the job: the last line still names this
+ * worker. */
+static void note_failed(struct run *run, uint32_t number, int status)
+{
+    size_t used = strlen(run->failed);
+
+    if (used + 40 < sizeof(run->failed))
+        snprintf(run->failed + used, sizeof(run->failed) - used, "%sw%u (exit status %d)",
+                 used ? ", " : "", number, WEXITSTATUS(status));
+    else if (run->failed[used - 1] != '.')
+        strcat(run->failed, ", ...");
+}
+
 static void reap_one(struct run *run, struct agent_worker *worker)
 {
     char text[64];
     uint32_t number = worker->number;
+    int status = worker->group.status;
     bool late = run->state == RUN_DONE;
     enum agent_end end = agent_reaped(&run->agent, worker, text, sizeof(text));
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
+    if (end == AGENT_FAILED)
+        note_failed(run, number, status);
     run_look_at_minority(run, worker);
     if (end == AGENT_DONE || end == AGENT_INTERRUPTED)
         run_look_at_checkpoints(run, worker);
@@ -498,14 +514,14 @@ static void sum_up(const struct run *run)
     const struct agent *agent = &run->agent;
     run_say(run,
             "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u "
-            "done",
-            run->state == RUN_DONE       ? "done"
+            "done%s%s",
+            run->state == RUN_DONE       ? run->failed[0] ? "done, though workers failed," : "done"
             : verdict(run) == 75         ? "interrupted"
             : run->state == RUN_REFUSING ? "refused: another founding has the job's name or place"
                                          : "ended",
             (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
             agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],
-            agent->ended[AGENT_DONE]);
+            agent->ended[AGENT_DONE], run->failed[0] ? "; failed: " : "", run->failed);
     if (is_unsaved(run))
         run_tell(run, SPOTNIK_SAID_UNSAVED,
                  "the job was asked for checkpoints and completed none: the state that it has "

@@ -60,6 +60,7 @@ struct run {
         char text[404];
     } told[SPOTNIK_SAID_KINDS];
     bool unsaved; /* the last worker ended, and its last checkpoint had failed */
+    char failed[128]; /* the first workers that failed, as the last line names them */
 };
 
 /* run_state.c: go there, unless the run stands there or further. */

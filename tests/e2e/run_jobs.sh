@@ -56,6 +56,13 @@ said 'w1 ended with status 0 after step [0-9]*, and the others train on: taken f
 said '^spotnik: done after '
 echo "an early end: the others train to the end"
 
+# A worker that fails is no reason to end the job, and its end does not read like a success.
+"$spotnik" run -n 3 -- sh -c '[ "$SPOTNIK_WORKER" = 1 ] && { "$worker" -s 600 -u 1000 -q 30; exit 3; }; exec "$worker" -s 600 -u 1000' \
+    >"$dir/out" 2>"$dir/err"
+status_is 0 $? "run with a worker that fails"
+said '^spotnik: done, though workers failed, after .* 1 failed, 2 done; failed: w1 (exit status 3)$'
+echo "a worker that fails: the last line names it"
+
 # A job whose others are all lost after such an end is not done.
 begin "$spotnik" run -n 2 -- sh -c '[ "$SPOTNIK_WORKER" = 1 ] && exec "$worker" -u 1000 -q 30; '"$program"' -u 1000'
 wait_for err 'w1 ended with status 0'
