@@ -168,7 +168,8 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         else if (!(rc = spotnik_table_number(table, row, workers, 1, 1e6, &n, fault))
                  && !(rc = observed_of(table, row, speed, &observed, fault))) {
             spotnik_cli_csv_row(table, row);
-            spotnik_speed_interval(series->x, series->y, series->count, n, &low, &high);
+            spotnik_speed_interval(series->x, series->y, series->count, n, SPOTNIK_SPEED_SCATTER,
+                                   &low, &high);
             printf("%.6g,%.6g,", low, high);
             spotnik_model_print(errors, spotnik_speed_predict(&series->speed, n), observed);
             inside += observed >= low && observed <= high;
@@ -182,13 +183,8 @@ static int speed_predict(const struct spotnik_table *table, struct series_list *
         fprintf(stderr, "  90 %% intervals hold %.0f of %.0f rows\n", inside, known);
     if (!rc && beyond > 0)
         fprintf(stderr,
-                "speed: %.0f rows have more than half as many workers again as the largest cluster "
-                "that was "
-                "fitted. Where a "
-                "series saturates was not seen: such predictions were up to 27 %% off in published "
-                "data; "
-                "measure a "
-                "larger cluster\n",
+                "speed: %.0f rows are beyond half as many workers again as were measured. Their "
+                "intervals are wide: measure a larger cluster\n",
                 beyond);
     free(errors);
     return rc;

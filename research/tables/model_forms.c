@@ -81,30 +81,44 @@ static bool fit(const struct spotnik_samples *s, unsigned use, unsigned without,
     return true;
 }
 
-static int by_value(const void *left, const void *right)
+/* Student's t at 95 %, by degrees of freedom. */
+static double t_of(size_t freedom)
 {
-    const double *a = left, *b = right;
+    static const double known[] = { 6.314, 2.920, 2.353, 2.132, 2.015,
+                                    1.943, 1.895, 1.860, 1.833, 1.812 };
 
-    return (*a > *b) - (*a < *b);
+    return freedom <= sizeof(known) / sizeof(*known) ? known[freedom - 1]
+                                                     : 1.645 + 1.5 / (double)freedom;
 }
 
-/* The error below which SPOTNIK_INTERVAL of the rows lie, of those outside a group; with one row
- * more than there are. */
-static double quantile(const struct spotnik_samples *s, const double *errors, unsigned without,
-                       double *room)
+/* Mean of `errors` to the power of `power` over the rows of one series. */
+static double series_mean(const struct spotnik_samples *s, const double *errors, unsigned series,
+                          double power)
 {
-    size_t count = 0;
+    double sum = 0, count = 0;
 
     for (size_t row = 0; row < s->count; row++)
-        if (s->group[row] != without)
-            room[count++] = errors[row];
-    qsort(room, count, sizeof(*room), by_value);
-    size_t at = (size_t)ceil(SPOTNIK_INTERVAL * (double)(count + 1)) - 1;
-    return room[at < count ? at : count - 1];
+        if (s->group[row] == series) {
+            sum += pow(fabs(errors[row]), power);
+            count++;
+        }
+    return sum / count;
 }
 
-/* Errors of every row under the form that was fitted without its group; false when some group
- * cannot be left out. */
+/* Half of the interval that holds SPOTNIK_INTERVAL of a series that was not seen. Each series
+ * counts once, since the rows of one err together. */
+static double width(const struct spotnik_samples *s, const double *errors, size_t groups,
+                    unsigned without)
+{
+    double squares = 0, n = (double)groups - (without < groups);
+
+    for (unsigned series = 0; series < groups; series++)
+        squares += series == without ? 0 : series_mean(s, errors, series, 2) / n;
+    return t_of((size_t)n - 1) * sqrt((1 + 1 / n) * squares);
+}
+
+/* The logarithm of every prediction over its row, under the form that was fitted without its
+ * series; false when some series cannot be left out. */
 static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t groups,
                         double *errors)
 {
@@ -115,63 +129,69 @@ static bool errors_make(const struct spotnik_samples *s, unsigned use, size_t gr
         for (size_t row = 0; row < s->count; row++)
             if (s->group[row] == group)
                 errors[row] =
-                    fabs(spotnik_form_at(&form, s->x + row * s->features) / s->y[row] - 1);
+                    log(fmax(1e-3, spotnik_form_at(&form, s->x + row * s->features) / s->y[row]));
     }
     return true;
 }
 
-static void study(const struct spotnik_samples *s, struct spotnik_form *form, const double *errors,
-                  double *room)
+static void study(const struct spotnik_samples *s, struct spotnik_form *form, const double *errors)
 {
+    double squares = 0, n = (double)form->groups;
     size_t held = 0;
 
     form->error = 0;
-    for (size_t row = 0; row < s->count; row++)
-        form->error += errors[row] / (double)s->count;
-    form->interval = form->coverage = NAN;
+    for (unsigned series = 0; series < form->groups; series++)
+        form->error += series_mean(s, errors, series, 1) / n;
+    for (unsigned series = 0; series < form->groups; series++)
+        squares += pow(series_mean(s, errors, series, 1) - form->error, 2);
+    form->error_deviation = n > 1 ? sqrt(squares / (n - 1) / n) : 0;
     if (form->groups < 3)
         return;
-    form->interval = quantile(s, errors, NOBODY, room);
-    for (unsigned group = 0; group < form->groups; group++) {
-        double wide = quantile(s, errors, group, room);
-        for (size_t row = 0; row < s->count; row++)
-            held += s->group[row] == group && errors[row] <= wide;
-    }
+    form->interval = width(s, errors, form->groups, NOBODY);
+    for (size_t row = 0; row < s->count; row++)
+        held += fabs(errors[row]) <= width(s, errors, form->groups, s->group[row]);
     form->coverage = (double)held / (double)s->count;
+}
+
+/* The first of the forms that predicts left-out series as well as the best one, but for chance. */
+static size_t simplest(const struct spotnik_form *forms, size_t count)
+{
+    size_t best = 0, first = 0;
+
+    for (size_t i = 1; i < count; i++)
+        if (forms[i].error < forms[best].error || isnan(forms[best].error))
+            best = i;
+    while (first < best && !(forms[first].error <= forms[best].error + forms[best].error_deviation))
+        first++;
+    return first;
 }
 
 int spotnik_form_choose(const struct spotnik_samples *s, const unsigned *sets, size_t set_count,
                         struct spotnik_form *form_out, struct spotnik_fault *fault)
 {
-    double *errors = malloc((s->count + 1) * sizeof(*errors)),
-           *room = malloc((s->count + 1) * sizeof(*room));
-    struct spotnik_form best = { .error = INFINITY };
-    size_t groups = 0;
-    bool found = false;
+    double *errors = malloc((s->count + 1) * sizeof(*errors));
+    struct spotnik_form forms[SPOTNIK_FORMS_MAX];
+    size_t groups = 0, found = 0;
 
     for (size_t row = 0; row < s->count; row++)
         groups = s->group[row] + 1 > groups ? s->group[row] + 1 : groups;
-    for (size_t i = 0; errors && room && i < set_count; i++) {
-        struct spotnik_form form;
-        if (!fit(s, sets[i], NOBODY, &form))
+    for (size_t i = 0; errors && i < set_count && i < SPOTNIK_FORMS_MAX; i++) {
+        struct spotnik_form *form = &forms[found];
+        if (!fit(s, sets[i], NOBODY, form))
             continue;
-        form.groups = groups;
-        form.error = form.interval = form.coverage = NAN;
-        bool tried = groups > 1 && errors_make(s, sets[i], groups, errors);
-        if (tried)
-            study(s, &form, errors, room);
-        if (!found || form.error < best.error)
-            best = form;
-        found = true;
+        form->groups = groups;
+        form->error = form->interval = form->coverage = NAN;
+        if (groups > 1 && errors_make(s, sets[i], groups, errors))
+            study(s, form, errors);
+        found++;
     }
-    bool memory = errors && room;
+    bool memory = errors != NULL;
     free(errors);
-    free(room);
     if (!memory)
         return spotnik_fault_set(fault, "out of memory");
     if (!found)
         return spotnik_fault_set(fault, "%zu rows are too few, or too alike, for any form",
                                  s->count);
-    *form_out = best;
+    *form_out = forms[simplest(forms, found)];
     return 0;
 }

@@ -2,6 +2,7 @@
 /* Scavenger's models. Pure functions; the header says what each assumes. */
 #include "model_noise.h"
 #include "curve.h"
+#include "model_speed.h"
 
 #include <math.h>
 
@@ -74,44 +75,32 @@ int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, d
     return 0;
 }
 
-/* Deviation of runs with the same batch, in the published epochs; it counts as four rows. */
-#define RUNS_SCATTER 0.023
-#define RUNS_ROWS 4.0
-#define NUMBERS 4.0 /* of the form */
-#define Z_90 1.645
-
-static double scatter(const struct spotnik_batch_row *rows, size_t count,
-                      const struct spotnik_batch_time *model)
+/* By how far a batch lies outside of those that were fitted, in their distance. */
+static double outside(const struct spotnik_batch_time *model, double batch)
 {
-    double squares = RUNS_ROWS * RUNS_SCATTER * RUNS_SCATTER;
+    double share = (pow(batch, -0.5) - model->root_low) / (model->root_high - model->root_low);
 
-    for (size_t i = 0; i < count; i++)
-        squares +=
-            pow(log(spotnik_batch_time_h(model, rows[i].batch, rows[i].workers) / rows[i].time_h),
-                2);
-    return sqrt(squares / (RUNS_ROWS + (double)count - NUMBERS));
+    return fmax(0, fmax(-share, share - 1));
 }
 
 int spotnik_batch_time_interval(const struct spotnik_batch_row *rows, size_t count, double batch,
                                 double workers, double *low_h_out, double *high_h_out)
 {
-    static const double sharpness[] = { SPOTNIK_NOISE_SHARPNESS / 2, SPOTNIK_NOISE_SHARPNESS,
-                                        SPOTNIK_NOISE_SHARPNESS * 2 };
+    double ends[2] = { INFINITY, 0 }, per_h[2], low, high;
     struct spotnik_batch_time model;
-    double low = INFINITY, high = 0, wide = 0;
 
-    for (size_t i = 0; i < sizeof(sharpness) / sizeof(*sharpness); i++) {
-        if (spotnik_batch_time_fit(rows, count, sharpness[i], &model))
-            return -1;
-        double time_h = spotnik_batch_time_h(&model, batch, workers);
-        low = fmin(low, time_h);
-        high = fmax(high, time_h);
-        if (i == 1)
-            /* of this run, and of those fitted */
-            wide = Z_90 * sqrt(2) * scatter(rows, count, &model);
+    if (spotnik_batch_time_fit(rows, count, SPOTNIK_NOISE_SHARPNESS, &model))
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        ends[0] = fmin(ends[0], rows[i].workers);
+        ends[1] = fmax(ends[1], rows[i].workers);
     }
-    *low_h_out = low * exp(-wide);
-    *high_h_out = high * exp(wide);
+    for (int i = 0; i < 2; i++)
+        per_h[i] = 1 / spotnik_batch_time_h(&model, batch, ends[i]);
+    spotnik_speed_interval(ends, per_h, 2, workers,
+                           SPOTNIK_NOISE_SCATTER * (1 + outside(&model, batch)), &low, &high);
+    *low_h_out = 1 / high;
+    *high_h_out = 1 / low;
     return 0;
 }
 

@@ -18,6 +18,9 @@
 #include <stddef.h>
 
 #define SPOTNIK_NOISE_SHARPNESS 4.0
+/* Both ends of an interval give way by this logarithm, and by more outside of the fitted batches.
+ * Chosen with whole batches left out (research/figures/plan_intervals.py). */
+#define SPOTNIK_NOISE_SCATTER 0.08
 #define SPOTNIK_SCAVENGER_E2_STANDARD_4_USD_PER_H 0.13402
 
 struct spotnik_batch_time {
@@ -34,9 +37,8 @@ struct spotnik_batch_row {
 int spotnik_batch_time_fit(const struct spotnik_batch_row *rows, size_t count, double sharpness,
                            struct spotnik_batch_time *model_out);
 double spotnik_batch_time_h(const struct spotnik_batch_time *model, double batch, double workers);
-/* Where nine of ten runs lie: however sharply the growing cost sets in, and with the scatter of
- * runs, of which the rows beyond the fourth tell. The rows are those that were fitted; -1 as
- * there. */
+/* Where nine of ten runs lie: however sharply the growing cost sets in. Batches and workers beyond
+ * those of the rows widen the interval. The rows are those that were fitted; -1 as there. */
 int spotnik_batch_time_interval(const struct spotnik_batch_row *rows, size_t count, double batch,
                                 double workers, double *low_h_out, double *high_h_out);
 double spotnik_cluster_cost_usd(double time_h, double workers, double usd_per_h);

@@ -82,30 +82,57 @@ struct spotnik_speed spotnik_speed_fit(const double *workers, const double *step
     return speed;
 }
 
-/* Sharpnesses from a soft server to a hard limit; published clusters lie between. */
-#define SCATTER 0.03 /* of one measurement, nine of ten */
-
-void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count,
-                            double at, double *low_out, double *high_out)
+/* The nearest measured sizes around `at`; `count` where there is none on that side. */
+static void neighbours(const double *workers, size_t count, double at, size_t *below_out,
+                       size_t *above_out)
 {
-    static const double sharpnesses[] = { 2, 3, 4, 6, 10, 20 };
-    size_t most = 0;
+    *below_out = *above_out = count;
+    for (size_t i = 0; i < count; i++) {
+        if (workers[i] <= at && (*below_out == count || workers[i] > workers[*below_out]))
+            *below_out = i;
+        if (workers[i] >= at && (*above_out == count || workers[i] < workers[*above_out]))
+            *above_out = i;
+    }
+}
 
-    *low_out = INFINITY;
-    *high_out = 0;
-    for (size_t i = 0; i < sizeof(sharpnesses) / sizeof(*sharpnesses); i++) {
-        struct spotnik_speed speed = spotnik_speed_fit(workers, steps_per_s, count, sharpnesses[i]);
-        double predicted = spotnik_speed_predict(&speed, at);
-        *low_out = fmin(*low_out, predicted);
-        *high_out = fmax(*high_out, predicted);
+/* The chord of the two smallest sizes at a smaller one; INFINITY where there is one size. */
+static double chord_before(const double *workers, const double *steps_per_s, size_t count,
+                           size_t least, double at)
+{
+    size_t next = count;
+
+    for (size_t i = 0; i < count; i++)
+        if (workers[i] > workers[least] && (next == count || workers[i] < workers[next]))
+            next = i;
+    if (next == count)
+        return INFINITY;
+    double slope = (steps_per_s[next] - steps_per_s[least]) / (workers[next] - workers[least]);
+    return steps_per_s[least] - slope * (workers[least] - at);
+}
+
+/* A speed grows ever more slowly with the workers, so it lies above the chord of two measured ones
+ * and below the ray through one of them. A server past its peak slows down: by the root of the
+ * workers at most. */
+void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count,
+                            double at, double scatter, double *low_out, double *high_out)
+{
+    size_t below, above;
+    double low, high;
+
+    neighbours(workers, count, at, &below, &above);
+    if (below < count && above < count && below != above) {
+        double share = (at - workers[below]) / (workers[above] - workers[below]);
+        low = steps_per_s[below] + share * (steps_per_s[above] - steps_per_s[below]);
+        high = fmin(steps_per_s[below] * at / workers[below],
+                    steps_per_s[above] * sqrt(workers[above] / at));
+    } else if (below < count) {
+        low = steps_per_s[below] * sqrt(workers[below] / at);
+        high = steps_per_s[below] * at / workers[below];
+    } else {
+        low = steps_per_s[above] * at / workers[above];
+        high = fmin(steps_per_s[above] * sqrt(workers[above] / at),
+                    chord_before(workers, steps_per_s, count, above, at));
     }
-    for (size_t i = 1; i < count; i++)
-        most = workers[i] > workers[most] ? i : most;
-    double beyond = at / workers[most];
-    if (beyond > 1) {
-        *low_out = fmin(*low_out, steps_per_s[most] * sqrt(beyond));
-        *high_out = fmax(*high_out, steps_per_s[most] * beyond);
-    }
-    *low_out *= 1 - SCATTER;
-    *high_out *= 1 + SCATTER;
+    *low_out = low * exp(-scatter);
+    *high_out = fmax(low, high) * exp(scatter);
 }

@@ -26,9 +26,14 @@ double spotnik_speed_predict(const struct spotnik_speed *speed, double workers);
 struct spotnik_speed spotnik_speed_fit(const double *workers, const double *steps_per_s,
                                        size_t count, double sharpness);
 
-/* Where nine of ten speeds of `at` workers lie, from the same measurements: however sharply
- * saturation sets in, and beyond the largest size as far as it may set in there. */
+/* Both ends of an interval give way by this logarithm. Chosen with whole series left out
+ * (research/figures/plan_intervals.py). */
+#define SPOTNIK_SPEED_SCATTER 0.05
+
+/* Where nine of ten speeds of `at` workers lie, from measurements at `count` sizes, one at least:
+ * however sharply saturation sets in. Beyond the sizes that were measured the interval grows with
+ * the distance. `scatter` widens both ends by that logarithm. */
 void spotnik_speed_interval(const double *workers, const double *steps_per_s, size_t count,
-                            double at, double *low_out, double *high_out);
+                            double at, double scatter, double *low_out, double *high_out);
 
 #endif

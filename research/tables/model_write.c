@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik model checkpoint-time`: seconds to write a checkpoint by what is in it. Which columns
- * count is chosen by leaving one model out at a time; the errors that are left give the interval of
- * a prediction. */
+ * count is chosen by leaving one series of models out at a time; the errors that are left give the
+ * interval of a prediction. */
 #include "cmd_model.h"
 #include "model_forms.h"
 
@@ -19,8 +19,8 @@ static const char *const names[COLUMNS][2] = { { "size_mb", "Checkpoint Size (MB
                                                { "index_kb", "Index File Size" },
                                                { "graph_mb", "Graph File Size" } };
 /* Size alone; graph description and weights (a constant and a rate each); and with the graph's own
- * file. */
-static const unsigned sets[] = { 1, 2 | 4, 4 | 16, 2 | 4 | 16, 4 | 8 };
+ * file. The simplest first. */
+static const unsigned sets[] = { 1, 2 | 4, 4 | 16, 4 | 8, 2 | 4 | 16 };
 
 struct rows {
     double *x, *y;
@@ -48,16 +48,25 @@ static int row_read(const struct spotnik_table *table, size_t row, const int col
     return 0;
 }
 
-/* Rows of one model are a group; without a column that names it, every row is one. */
-static unsigned group_of(const struct spotnik_table *table, int column, size_t row,
+/* The models "Shake 16" and "Shake 80" are of one series. */
+static size_t series_length(const char *name, bool is_model)
+{
+    return is_model ? strcspn(name, " -_0123456789") : strlen(name);
+}
+
+/* Without a column that names it, every row is a series. */
+static unsigned group_of(const struct spotnik_table *table, int column, bool is_model, size_t row,
                          const unsigned *group)
 {
     unsigned next = 0;
 
     if (column < 0)
         return (unsigned)row;
+    const char *own = spotnik_table_text(table, row, column);
+    size_t length = series_length(own, is_model);
     for (size_t i = 0; i < row; i++) {
-        if (!strcmp(spotnik_table_text(table, i, column), spotnik_table_text(table, row, column)))
+        const char *other = spotnik_table_text(table, i, column);
+        if (series_length(other, is_model) == length && !strncmp(own, other, length))
             return group[i];
         next = group[i] + 1 > next ? group[i] + 1 : next;
     }
@@ -68,7 +77,7 @@ static int rows_read(const struct spotnik_table *table, const int columns[COLUMN
                      struct rows *rows, struct spotnik_fault *fault)
 {
     size_t count = spotnik_table_rows(table);
-    int model = spotnik_table_find(table, "model");
+    int series = spotnik_table_find(table, "series"), model = spotnik_table_find(table, "model");
 
     rows->count = count;
     rows->x = calloc(count * COLUMNS + 1, sizeof(double));
@@ -80,7 +89,8 @@ static int rows_read(const struct spotnik_table *table, const int columns[COLUMN
         if (row_read(table, row, columns, rows->x + row * COLUMNS, fault)
             || spotnik_table_number(table, row, target, 1e-9, 1e12, &rows->y[row], fault))
             return -1;
-        rows->group[row] = group_of(table, model, row, rows->group);
+        rows->group[row] =
+            group_of(table, series < 0 ? model : series, series < 0, row, rows->group);
     }
     return 0;
 }
@@ -91,16 +101,16 @@ static void form_tell(const struct spotnik_form *form, size_t rows)
     for (size_t i = 0; i < COLUMNS; i++)
         if (form->use & 1u << i)
             fprintf(stderr, " + %.6f %s", form->weight[i], names[i][0]);
-    fprintf(stderr, ", from %zu rows of %zu models\n", rows, form->groups);
+    fprintf(stderr, ", from %zu rows of %zu series\n", rows, form->groups);
     if (isnan(form->interval))
-        fprintf(stderr, "  too few models to say how far it is off: the interval is unknown\n");
+        fprintf(stderr, "  too few series to know how far it is off: there is no interval\n");
     else
-        fprintf(stderr,
-                "  a model that is left out: MAPE %.2f %%; %.0f %% intervals of +- %.1f %% hold "
-                "%.0f %% of "
-                "what was left out\n",
-                100 * form->error, 100 * SPOTNIK_INTERVAL, 100 * form->interval,
-                100 * form->coverage);
+        fprintf(
+            stderr,
+            "  a series that is left out: off by %.2f %%; %.0f %% intervals of -%.0f to +%.0f %% "
+            "hold %.0f %% of what was left out\n",
+            100 * form->error, 100 * SPOTNIK_INTERVAL, 100 * (1 - exp(-form->interval)),
+            100 * (exp(form->interval) - 1), 100 * form->coverage);
 }
 
 static int predict(const struct spotnik_model_call *call, const struct spotnik_form *form,
@@ -131,7 +141,7 @@ static int predict(const struct spotnik_model_call *call, const struct spotnik_f
         if (isnan(form->interval))
             fputs(",,", stdout);
         else
-            printf("%.6g,%.6g,", seconds * (1 - form->interval), seconds * (1 + form->interval));
+            printf("%.6g,%.6g,", seconds * exp(-form->interval), seconds * exp(form->interval));
         spotnik_model_print(errors, seconds, observed);
     }
     if (!rc)

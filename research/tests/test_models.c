@@ -44,6 +44,27 @@ TEST(speed_more_than_linear_is_noise)
     near(spotnik_speed_predict(&speed, 4), 4.05, 0.02);
 }
 
+/* Between two sizes no shape of saturation is left out; beyond them the interval grows. */
+TEST(speed_intervals)
+{
+    const double n[] = { 2, 8 }, x[] = { 20, 40 };
+    double low, high, wide = 0;
+
+    spotnik_speed_interval(n, x, 2, 4, 0, &low, &high);
+    near(low, 20 + 20 / 3.0, 1e-9); /* the chord */
+    near(high, 40, 1e-9);           /* no saturation yet */
+    spotnik_speed_interval(n, x, 2, 1, 0, &low, &high);
+    near(low, 10, 1e-9);
+    near(high, 20 - 20 / 6.0, 1e-9);
+    spotnik_speed_interval(n, x, 2, 8, 0.1, &low, &high);
+    near(log(high / low), 0.2, 1e-9);
+    for (double at = 9; at <= 64; at *= 2) {
+        spotnik_speed_interval(n, x, 2, at, 0, &low, &high);
+        assert_true(low < 40 && high > 40 && high / low > wide);
+        wide = high / low;
+    }
+}
+
 TEST(batch_time_meets_corners)
 {
     const struct spotnik_batch_row rows[] = {
@@ -56,6 +77,20 @@ TEST(batch_time_meets_corners)
         near(spotnik_batch_time_h(&model, rows[i].batch, rows[i].workers), rows[i].time_h, 1e-6);
     assert_int_equal(spotnik_batch_time_fit(rows, 2, SPOTNIK_NOISE_SHARPNESS, &model), -1);
     near(spotnik_cluster_cost_usd(12.4, 8, 0.13402), 13.29, 0.01);
+}
+
+TEST(batches_that_were_not_fitted_are_less_sure)
+{
+    const struct spotnik_batch_row rows[] = {
+        { 384, 8, 12.4 }, { 384, 20, 6.8 }, { 1024, 8, 8.68 }, { 1024, 20, 4.26 }
+    };
+    double low_h, high_h, far_low_h, far_high_h;
+
+    assert_int_equal(spotnik_batch_time_interval(rows, 4, 1024, 8, &low_h, &high_h), 0);
+    near(log(high_h / low_h), 2 * SPOTNIK_NOISE_SCATTER, 1e-6);
+    assert_int_equal(spotnik_batch_time_interval(rows, 4, 4096, 8, &far_low_h, &far_high_h), 0);
+    assert_true(far_high_h / far_low_h > 1.1 * high_h / low_h);
+    assert_int_equal(spotnik_batch_time_interval(rows, 2, 512, 8, &low_h, &high_h), -1);
 }
 
 TEST(exponential_and_weibull)
@@ -101,8 +136,32 @@ TEST(remaining_time)
     assert_int_equal(spotnik_remaining_fit(step, rising, 3, &model), -1);
 }
 
+/* A richer form that is no better than chance on series left out gives way to the simpler one,
+ * which comes first. */
+TEST(forms_are_simple)
+{
+    static const unsigned sets[] = { 1, 1 | 2 };
+    double x[12 * 2], y[12];
+    unsigned series[12];
+    struct spotnik_prng prng;
+    struct spotnik_form form;
+
+    spotnik_prng_seed(&prng, 5);
+    for (unsigned row = 0; row < 12; row++) {
+        x[2 * row] = 1 + row;
+        x[2 * row + 1] = spotnik_draw_uniform(&prng);
+        y[row] = (2 + x[2 * row]) * (1 + 0.05 * spotnik_draw_normal(&prng));
+        series[row] = row % 3;
+    }
+    const struct spotnik_samples samples = { 12, 2, x, y, series };
+    assert_int_equal(spotnik_form_choose(&samples, sets, 2, &form, NULL), 0);
+    assert_int_equal(form.use, 1);
+    /* three series that err alike: as wide as Student's t of two degrees of freedom makes it */
+    assert_true(form.interval > 2.9 * form.error && form.coverage >= 0.9);
+}
+
 /* Of two sets of features the one that carries over to unseen groups is chosen, and its interval
- * holds what it says. */
+ * holds what it promises. */
 TEST(forms_carry_over)
 {
     enum { GROUPS = 20, EACH = 5, ROWS = GROUPS * EACH };
@@ -135,7 +194,7 @@ TEST(forms_carry_over)
     near(form.error, 0.04 * 0.8, 0.01); /* mean of |normal| */
     near(form.coverage, 0.9, 0.06);
     assert_true(form.interval > 0.05 && form.interval < 0.1);
-    /* two groups: a form, and no word of how sure it is */
+    /* two series: a form, and no interval */
     const struct spotnik_samples few = { 2 * EACH, 4, x, y, group };
     assert_int_equal(spotnik_form_choose(&few, sets, 1, &form, NULL), 0);
     assert_true(isnan(form.interval));
