@@ -118,6 +118,23 @@ def noise_series(p):
     return series
 
 
+def doublings(p):
+    """Speeds of the larger clusters from the smallest alone: how many lie within nine of ten by what a doubling does to the other
+    series; what a doubling does to all series (root of the mean square); and what the planner takes for it."""
+    with open(os.path.join(HERE, "..", "..", "packages", "planner", "plan", "fleet.c")) as source:
+        error = float(re.search(r"DOUBLING_ERROR ([\d.]+)", source.read()).group(1))
+    off = {}
+    for name, sizes in speeds(p).items():
+        least = min(sizes)
+        off[name] = [math.log(sizes[n] / sizes[least] * least / n) / math.sqrt(math.log2(n / least)) for n in sizes if n >= 2 * least]
+    squares = {name: statistics.fmean(x * x for x in rows) for name, rows in off.items()}
+    inside = 0
+    for name, rows in off.items():
+        others = math.sqrt(statistics.fmean(square for other, square in squares.items() if other != name))
+        inside += sum(abs(x) <= 1.645 * others for x in rows)
+    return inside, sum(map(len, off.values())), math.sqrt(statistics.fmean(squares.values())), error
+
+
 def checkpoints(p):
     """Error and share that holds, both in per cent, and the interval in words."""
     said = p.run("model", "checkpoint-time", "--fit", p.path("cm-dare", "checkpoint__unaggregated_training.csv")).stderr
@@ -143,6 +160,9 @@ def main(p):
     for what, (inside, total, scatter, model) in measured(p).items():
         print(f"| {what} | {inside} of {total} ({100 * inside / total:.0f} %) | {100 * SCATTER[model]:.0f} % | {100 * scatter:.1f} % |")
         assert inside >= LEAST * total and scatter <= SCATTER[model], what
+    inside, total, scatter, error = doublings(p)
+    print(f"| a plan's step on twice the devices and more | {inside} of {total} ({100 * inside / total:.0f} %) | {100 * error:.0f} % | {100 * scatter:.1f} % |")
+    assert inside >= LEAST * total and scatter <= error, (inside, total, scatter)
     error, interval, share = checkpoints(p)
     print(f"| checkpoint time, off by {error:.1f} % | {share} % | {interval} % | |")
     assert share >= 100 * LEAST, share

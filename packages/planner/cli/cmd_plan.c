@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a
  * deadline or under a budget, and how sure. */
-#include "plan/profile_store.h"
 #include "plan_args.h"
 #include "plan_known.h"
 #include "plan_output.h"
@@ -17,51 +16,51 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: spotnik plan [explain] [--deadline 6h] [--budget 40] --target epochs=90 [--profile "
-    "run.db|FILE]\n"
-    "                    [--prices FILE]... [--advisor FILE] [--history TYPE=FILE]... "
-    "[--confidence 0.95]\n"
-    "                    [--cloud C] [--region R] [--zone Z] [--type T] [--accelerator A] "
-    "[--gpu-memory GiB] "
-    "[--quota TYPE=N]\n"
-    "                    [--data GB@REGION --egress-usd X] [--storage-usd X]\n"
-    "                    [--machines 64] [--only spot|on-demand] [--losses-per-h X | --churn TRACE "
-    "[--speedup X]]\n"
-    "                    [--availability TYPE[@ZONE]=TRACE]... [--learn-from TRACE]... "
-    "[--lifetimes "
-    "FILE "
-    "[--cap 24h]]\n"
-    "                    [--from-status FILE [--running "
-    "TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]]... [--release] [--best]\n"
-    "                    [--follow 15m] [--batch N] [--elapsed 2h] [--spent X] [--clock X]] "
-    "[--store FILE.db] [--seed N] [--runs N] [--plot FILE.svg]\n"
-    "                    [-o table|json|skypilot|ec2-fleet|kubernetes|slurm] [-- command...]\n"
-    "\n"
-    "Without --prices those that `spotnik prices update` has kept count (a week at most, else "
-    "--prices-age), or the\n"
-    "built-in table (--prices builtin); without --profile an example job counts. Filters take "
-    "patterns (\"us-*\") and\n"
-    "may be repeated. --target is epochs=N, steps=N or samples=N. Without deadline and budget the "
-    "knee of the Pareto\n"
-    "front is chosen. --availability tells what was seen of a place until now; of places without "
-    "it only how such\n"
-    "machines fare in general (--learn-from learns that from your traces). --churn replays a trace "
-    "for all spot\n"
-    "machines, every run from another instant (from its beginning with ,start=0s). --from-status "
-    "re-plans from what\n"
-    "`spotnik status --json` printed, with what the job has measured of its steps, losses, "
-    "recoveries and price: --running\n"
-    "says what the members are rented as (2/4: two of four that are wanted), and they stay, unless "
-    "--release lets them be\n"
-    "given back. --best plans for the best chance when nothing is sure enough. --follow 15m says "
-    "that you plan anew that\n"
-    "often (spotnik fleet --replan-every): chance and cost then count on machines on demand that "
-    "take over when spot\n"
-    "machines would be late, so the plan need not rent them before. It implies --release. --clock "
-    "X is for a job that runs\n"
-    "X times as fast as its trace. docs/reference/traces.md and docs/reference/plan-files.md have "
-    "the formats of all files.\n"
-    "Exit status: 0 a plan, 1 no plan or bad input, 2 bad usage.\n";
+    "usage: spotnik plan --target epochs=90 [OPTION]... [-- COMMAND...]\n"
+    "       spotnik plan explain --target epochs=90 [OPTION]...    how each number came about\n\n"
+    "  --target epochs=N|steps=N|samples=N   how much work it is\n"
+    "  --deadline TIME      be done by then, such as 6h\n"
+    "  --budget USD         pay at most this; with neither, the knee of time and cost is chosen\n"
+    "  --profile FILE       what spotnik profile printed, or a description [an example job]\n"
+    "  --prices FILE        price list; several add up [those of spotnik prices update, else a "
+    "built-in table]\n"
+    "  --only spot|on-demand\n"
+    "  --machines N         at most [64]\n"
+    "  --region PATTERN     look at these only; may be repeated\n"
+    "  --accelerator NAME   likewise\n"
+    "  --from-status FILE   plan anew for a job that runs: what spotnik status --json printed\n"
+    "  --running TYPE[@ZONE]=spot|on-demand[:N[/WANTED]]   what its members are rented as\n"
+    "  -o FORMAT            table, json, skypilot, ec2-fleet, kubernetes or slurm [table]\n\n"
+    "spotnik plan --help-all has the rest. Exit status: 0 a plan; 1 no plan, or bad input; 2 bad "
+    "usage.\n";
+
+static const char usage_rest[] =
+    "\nThe rest:\n"
+    "  --confidence P       chance wanted of meeting deadline and budget together [0.95]\n"
+    "  --best               plan for the best chance when nothing is sure enough\n"
+    "  --cloud, --zone, --type PATTERN, --gpu-memory GIB   look at these only\n"
+    "  --quota TYPE=N       machines of a type at most\n"
+    "  --prices-age TIME    how old kept prices may be [7d]; --prices builtin: a small table\n"
+    "  --advisor FILE       Spot Advisor: how often machines are lost\n"
+    "  --history TYPE=FILE  spot prices over time, which runs pay by the second\n"
+    "  --data GB@REGION --egress-usd X   data moved to every other region; a gigabyte costs "
+    "[0.02]\n"
+    "  --storage-usd X      a gigabyte of checkpoints and month; two are kept [0]\n"
+    "  --availability TYPE[@ZONE]=TRACE  what was seen of spot capacity at a place until now\n"
+    "  --learn-from TRACE   how places fare of which nothing was seen\n"
+    "  --losses-per-h X     of machines that the prices do not tell it of\n"
+    "  --lifetimes FILE, --cap TIME   of single machines; the age at which the provider ends them\n"
+    "  --churn TRACE [--speedup X]    capacity as in the trace; every run begins at another "
+    "instant\n"
+    "  --follow TIME        you plan anew that often (spotnik fleet --replan-every): machines on "
+    "demand take over when\n"
+    "                       spot machines would be late. Implies --release\n"
+    "  --release            what runs may be given back\n"
+    "  --batch N, --elapsed TIME, --spent USD   of the running job, where its status does not "
+    "tell\n"
+    "  --clock X            the job runs X times as fast as its trace\n"
+    "  --seed N, --runs N   of the simulation [1, 400]\n\n"
+    "docs/reference/plan-files.md and docs/reference/traces.md have the formats of all files.\n";
 
 #define FILES_MAX 16
 
@@ -70,8 +69,8 @@ struct call {
     struct spotnik_profile profile;
     struct spotnik_catalog catalog;
     struct spotnik_plan_context context;
-    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *store, *plot,
-        *format, *churn_path;
+    const char *profile_path, *prices[FILES_MAX], *histories[FILES_MAX], *advisor, *format,
+        *churn_path;
     struct spotnik_standing standing;
     struct spotnik_trace churn;
     double speedup; /* of the trace */
@@ -107,30 +106,12 @@ static int target_read(struct call *call, struct spotnik_fault *fault)
     return spotnik_fault_set(fault, "%s, not %s", target_kinds, call->target);
 }
 
-/* A profile from a description file or from a store ("run.db" or "run.db#name"). */
 static int profile_load(struct call *call, struct spotnik_fault *fault)
 {
-    char path[512];
-    struct spotnik_store *store;
-
-    if (!call->profile_path) {
-        spotnik_profile_builtin(&call->profile);
-        return 0;
-    }
-    snprintf(path, sizeof(path), "%s", call->profile_path);
-    char *name = strchr(path, '#');
-    if (name)
-        *name++ = '\0';
-    if (access(path, F_OK))
-        return spotnik_fault_set(fault, "%s: there is no such file; spotnik profile makes one",
-                                 path);
-    if (!spotnik_store_is(path))
+    if (call->profile_path)
         return spotnik_profile_read(call->profile_path, &call->profile, fault);
-    if (spotnik_plan_store_open(path, &store, fault))
-        return -1;
-    int rc = spotnik_store_profile_get(store, name, &call->profile, fault);
-    spotnik_store_close(store);
-    return rc;
+    spotnik_profile_builtin(&call->profile);
+    return 0;
 }
 
 /* A quota that names nothing would not be kept, and nobody would see it. */
@@ -150,7 +131,6 @@ static int quotas_check(const struct call *call, struct spotnik_fault *fault)
 
 static int prices_load(struct call *call, struct spotnik_fault *fault)
 {
-    struct spotnik_store *store;
     bool kept = false, builtin = call->price_count == 1 && !strcmp(call->prices[0], "builtin");
     int rc = 0;
 
@@ -160,17 +140,8 @@ static int prices_load(struct call *call, struct spotnik_fault *fault)
     if (((!call->price_count && !kept) || builtin)
         && spotnik_catalog_builtin(&call->catalog, fault))
         return -1;
-    for (size_t i = 0; !rc && !builtin && i < call->price_count; i++) {
-        if (!spotnik_store_is(call->prices[i])) {
-            rc = spotnik_catalog_read(&call->catalog, call->prices[i], fault);
-            continue;
-        }
-        rc = spotnik_plan_store_open(call->prices[i], &store, fault);
-        if (!rc) {
-            rc = spotnik_store_prices_get(store, &call->catalog, fault);
-            spotnik_store_close(store);
-        }
-    }
+    for (size_t i = 0; !rc && !builtin && i < call->price_count; i++)
+        rc = spotnik_catalog_read(&call->catalog, call->prices[i], fault);
     if (!rc)
         spotnik_catalog_complete(&call->catalog);
     if (!rc && call->advisor)
@@ -194,26 +165,6 @@ static int churn_load(struct call *call, struct spotnik_fault *fault)
     return 0;
 }
 
-static int remember(struct call *call, const struct spotnik_plan *plan, struct spotnik_fault *fault)
-{
-    struct spotnik_store *store;
-    char fleet[192];
-
-    if (!call->store)
-        return 0;
-    if (spotnik_plan_store_open(call->store, &store, fault))
-        return -1;
-    int rc = call->price_count ? spotnik_store_prices_put(store, &call->catalog, fault) : 0;
-    if (!rc && plan->found) {
-        const struct spotnik_candidate *c = &plan->candidates[0];
-        spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
-        rc = spotnik_store_plan_put(store, call->profile.name, fleet, c->fleet.batch,
-                                    c->outcome.time_mean_s, c->outcome.cost_mean_usd, fault);
-    }
-    spotnik_store_close(store);
-    return rc;
-}
-
 static int plan_run(struct call *call, spotnik_plan_printer print, struct spotnik_fault *fault)
 {
     struct spotnik_plan *plan = calloc(1, sizeof(*plan));
@@ -231,8 +182,6 @@ static int plan_run(struct call *call, spotnik_plan_printer print, struct spotni
                      || spotnik_standing_apply(&call->standing, &call->profile, &call->catalog,
                                                &call->wish, fault)
                      || spotnik_plan_make(&call->catalog, &call->profile, &call->wish, plan, fault)
-                     || (call->plot && spotnik_plan_plot(&call->context, call->plot, fault))
-                     || remember(call, plan, fault)
                  ? -1
                  : 0;
     if (!rc && print(&call->context, stdout))
@@ -331,7 +280,7 @@ static bool data_read(struct call *call)
     return spotnik_cli_number("plan", "--data", optarg, 0, 1e9, &call->wish.work.data_gb);
 }
 
-enum { DATA = 512, EGRESS, STORAGE, CLOCK, RELEASE, BEST, FOLLOW };
+enum { HELP_ALL = 511, DATA, EGRESS, STORAGE, CLOCK, RELEASE, BEST, FOLLOW };
 enum { CLOUD = 256, REGION, ZONE, TYPE, ACCELERATOR, GPU_MEMORY, QUOTA, PRICES_AGE };
 
 static bool read_filter(struct call *call, int option)
@@ -383,6 +332,10 @@ static bool read_option(void *context, int option)
 {
     struct call *call = context;
     switch (option) {
+    case HELP_ALL:
+        fputs(usage, stdout);
+        fputs(usage_rest, stdout);
+        exit(SPOTNIK_EXIT_OK);
     case 't':
         call->target = optarg;
         return true;
@@ -413,12 +366,6 @@ static bool read_option(void *context, int option)
                                   &call->known.learn_from_count, SPOTNIK_SEEN_MAX);
     case 'L':
         call->known.lifetimes = optarg;
-        return true;
-    case 'S':
-        call->store = optarg;
-        return true;
-    case 'g':
-        call->plot = optarg;
         return true;
     case 'o':
         call->format = optarg;
@@ -521,10 +468,8 @@ static const struct option options[] = {
     { "lifetimes", 1, 0, 'L' },
     { "cap", 1, 0, 'G' },
     { "speedup", 1, 0, 'U' },
-    { "store", 1, 0, 'S' },
     { "seed", 1, 0, 'e' },
     { "runs", 1, 0, 'r' },
-    { "plot", 1, 0, 'g' },
     { "cloud", 1, 0, CLOUD },
     { "region", 1, 0, REGION },
     { "zone", 1, 0, ZONE },
@@ -538,6 +483,7 @@ static const struct option options[] = {
     { "storage-usd", 1, 0, STORAGE },
     { "output", 1, 0, 'o' },
     { "help", 0, 0, 'h' },
+    { "help-all", 0, 0, HELP_ALL },
     { 0, 0, 0, 0 },
 };
 
@@ -576,7 +522,7 @@ int main(int argc, char **argv)
         spotnik_cli_refuse("plan", 0, "%s", broken);
     if (broken || (optind < argc && strcmp(argv[optind - 1], "--") != 0))
         return spotnik_cli_refuse("plan", SPOTNIK_EXIT_USAGE,
-                                  "spotnik plan --help tells all options");
+                                  "spotnik plan --help-all has all options");
     if (call.wish.release && !(call.wish.follow_s > 0) && !call.standing.path)
         spotnik_cli_refuse("plan", 0,
                            "note: --release says nothing of a job that is not begun: it is of "

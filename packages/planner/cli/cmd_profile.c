@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik profile`: measures a job, or checks a description of one; shows what the planner makes
- * of it, and keeps it in the store. */
-#include "plan/profile_store.h"
+ * of it. */
 #include "plan_args.h"
 #include "profile_measure.h"
 
@@ -12,9 +11,9 @@
 static const char usage[] =
     "usage: spotnik profile --batches 256,512 [--workers 1,2,4] [--seconds 3] [--rounds 3] "
     "[--device cpu]\n"
-    "                       [--name NAME] [--samples-per-epoch N] [--store run.db] -- command "
+    "                       [--name NAME] [--samples-per-epoch N] -- command "
     "[argument]...\n"
-    "       spotnik profile --describe FILE.json [--store run.db]\n"
+    "       spotnik profile --describe FILE.json\n"
     "\n"
     "The first form runs the command here, with each number of workers and each global batch, and "
     "reads from "
@@ -42,25 +41,12 @@ static const char usage[] =
     "measured ([[device, how many, batch, step seconds], ...]). The device \"cpu\" is one vCPU.\n"
     "It prints the profile that the planner will use, as JSON.\n"
     "\n"
-    "  spotnik profile --batches 256,512 --store run.db -- charlm --batch {batch} --steps 0 "
-    "--quiet\n";
+    "  spotnik profile --batches 256,512 -- charlm --batch {batch} --steps 0 --quiet > run.json\n";
 
 struct call {
     struct spotnik_profile_order order;
-    const char *describe, *store;
+    const char *describe;
 };
-
-static int keep(const char *path, const struct spotnik_profile *profile,
-                struct spotnik_fault *fault)
-{
-    struct spotnik_store *store;
-
-    if (spotnik_plan_store_open(path, &store, fault))
-        return -1;
-    int rc = spotnik_store_profile_put(store, profile, fault);
-    spotnik_store_close(store);
-    return rc;
-}
 
 static bool read_list(const char *option, double least, double *values, size_t *count)
 {
@@ -81,9 +67,6 @@ static bool read_option(void *context, int option)
     switch (option) {
     case 'd':
         call->describe = optarg;
-        return true;
-    case 's':
-        call->store = optarg;
         return true;
     case 'b':
         return read_list("--batches", 1, call->order.batches, &call->order.batch_count);
@@ -134,17 +117,13 @@ static void complete(struct call *call, char **command)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = { { "describe", 1, 0, 'd' },
-                                             { "store", 1, 0, 's' },
-                                             { "batches", 1, 0, 'b' },
-                                             { "workers", 1, 0, 'w' },
-                                             { "seconds", 1, 0, 't' },
-                                             { "rounds", 1, 0, 'r' },
-                                             { "samples-per-epoch", 1, 0, 'e' },
-                                             { "device", 1, 0, 'D' },
-                                             { "name", 1, 0, 'n' },
-                                             { "help", 0, 0, 'h' },
-                                             { 0, 0, 0, 0 } };
+    static const struct option options[] = {
+        { "describe", 1, 0, 'd' }, { "batches", 1, 0, 'b' },
+        { "workers", 1, 0, 'w' },  { "seconds", 1, 0, 't' },
+        { "rounds", 1, 0, 'r' },   { "samples-per-epoch", 1, 0, 'e' },
+        { "device", 1, 0, 'D' },   { "name", 1, 0, 'n' },
+        { "help", 0, 0, 'h' },     { 0, 0, 0, 0 }
+    };
     struct call call = { .order = { .device = "cpu", .seconds = 3, .rounds = 3 } };
     struct spotnik_profile profile;
     struct spotnik_fault fault;
@@ -157,9 +136,8 @@ int main(int argc, char **argv)
     }
     if (!call.describe)
         complete(&call, argv + optind);
-    if ((call.describe ? spotnik_profile_read(call.describe, &profile, &fault)
-                       : spotnik_profile_measure(&call.order, &profile, &fault))
-        || (call.store && keep(call.store, &profile, &fault)))
+    if (call.describe ? spotnik_profile_read(call.describe, &profile, &fault)
+                      : spotnik_profile_measure(&call.order, &profile, &fault))
         return spotnik_cli_refuse("profile", SPOTNIK_EXIT_FAILED, "%s", fault.text);
     return spotnik_cli_json(spotnik_profile_json(&profile));
 }

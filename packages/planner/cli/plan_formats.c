@@ -60,10 +60,10 @@ static void command_fill(const struct spotnik_plan_context *x, char *filled, siz
         snprintf(filled + used, size - used, "%s", from);
 }
 
-/* One worker for each GPU of a machine. */
+/* One worker for each accelerator of a machine, else for each processor: as a step is reckoned. */
 static unsigned workers_of(const struct spotnik_offer *offer)
 {
-    return offer->accelerators > 1 ? (unsigned)ceil(offer->accelerators) : 1;
+    return (unsigned)fmax(1, ceil(offer->accelerators > 0 ? offer->accelerators : offer->vcpus));
 }
 
 /* What all systems say of a plan, in a comment: no line of it ends early, whatever the names. */
@@ -107,7 +107,7 @@ static void sky_run(const struct spotnik_plan_context *x, unsigned machines, FIL
     snprintf(script, sizeof(script),
              "umask 077 && printf '%%s\\n' \"$SPOTNIK_KEY\" > ~/job.key\n"
              "export SPOTNIK_CHECKPOINT=/checkpoints/$SKYPILOT_TASK_ID\n"
-             "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus > 1 ? gpus : 1))\n"
+             "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus ? gpus : $(nproc)))\n"
              "spotnik run -n $workers --respawn --min $((%u * workers)) --peers skypilot "
              "--key-file ~/job.key -- %s\n",
              least_of(machines), command);

@@ -166,8 +166,10 @@ void spotnik_measured_teach_profile(struct spotnik_job_measured *m, const struct
         alive[fleet.group_count++] = wish->kept[i].running;
     }
     m->predicted_s = spotnik_fleet_step_s(profile, &fleet, alive);
-    if (m->step_s > 0 && isfinite(m->predicted_s) && m->predicted_s > 0)
+    if (m->step_s > 0 && isfinite(m->predicted_s) && m->predicted_s > 0) {
         profile->pace = m->step_s / m->predicted_s;
+        profile->paced_devices = spotnik_fleet_devices(&fleet, alive);
+    }
     profile->recover_s = with_prior(profile->recover_s, m->recover_s, m->recoveries);
     profile->join_s = with_prior(profile->join_s, m->join_s, m->joins);
 }

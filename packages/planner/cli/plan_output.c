@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans for people: the table, the explanation, JSON, and the Pareto picture. */
+/* Plans for people: the table, the explanation, JSON. */
 #include "plan_output.h"
 #include "plan_args.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +27,7 @@ spotnik_plan_printer spotnik_plan_printer_find(const char *format)
 }
 
 #define TABLE_ROWS 12
+#define Z_90 1.645
 
 /* The widest name of the fleets that are shown. */
 static int fleets_width(const struct spotnik_plan *plan, size_t rows)
@@ -208,23 +208,40 @@ static void print_doubt(const struct spotnik_plan_context *x, FILE *out)
                 100 * c->outcome.third_short[third], 100 * c->outcome.third_both[third]);
 }
 
+/* Steps of more devices than were ever measured are extrapolated. */
+static void print_beyond(const struct spotnik_plan_context *x, FILE *out)
+{
+    const struct spotnik_candidate *c = &x->plan->candidates[0];
+    double doublings = x->plan->count ? spotnik_fleet_doublings(x->profile, &c->fleet) : 0;
+
+    if (doublings > 0)
+        fprintf(
+            out,
+            "\nsteps of the first fleet are extrapolated: it has %.3g times the devices of what "
+            "was measured.\nFor that its hours may be off by %.0f %% (in nine of ten such jobs "
+            "by less); measure more workers\n",
+            exp2(doublings), 100 * (exp(Z_90 * spotnik_fleet_error(x->profile, &c->fleet)) - 1));
+}
+
 int spotnik_plan_print_table(const struct spotnik_plan_context *x, FILE *out)
 {
     size_t rows = x->plan->count < TABLE_ROWS ? x->plan->count : TABLE_ROWS;
     int width = fleets_width(x->plan, rows);
 
-    print_wish(x, out);
-    fprintf(out, "\n  %-*s %6s  %-23s  %-29s  %6s  %s\n", width, "fleet", "batch",
+    if (*x->plan->binding)
+        fprintf(out, "%s: %s\n\n",
+                x->plan->found ? "the best there is, and not sure enough" : "no plan",
+                x->plan->binding);
+    fprintf(out, "  %-*s %6s  %-23s  %-29s  %6s  %s\n", width, "fleet", "batch",
             "hours [5 %, 95 %]", "USD [5 %, 95 %]", "chance", "why not");
     for (size_t i = 0; i < rows; i++)
         print_row(&x->plan->candidates[i], i == 0 && x->plan->found ? "> " : "  ", width, out);
-    if (*x->plan->binding)
-        fprintf(out, "\n%s: %s\n",
-                x->plan->found ? "the best there is, and not sure enough" : "no plan",
-                x->plan->binding);
     print_as_it_runs(x, out);
     print_rescue(x, out);
+    print_beyond(x, out);
     print_doubt(x, out);
+    fputc('\n', out);
+    print_wish(x, out);
     return 0;
 }
 
@@ -304,11 +321,13 @@ static void explain_one(const struct spotnik_plan_context *x, const struct spotn
 
 int spotnik_plan_print_explain(const struct spotnik_plan_context *x, FILE *out)
 {
-    print_wish(x, out);
     if (!x->plan->found)
-        fprintf(out, "\nno plan: %s\n", x->plan->binding);
+        fprintf(out, "no plan: %s\n", x->plan->binding);
     for (size_t i = 0; i < x->plan->count && i < TABLE_ROWS; i++)
         explain_one(x, &x->plan->candidates[i], out);
+    print_beyond(x, out);
+    fputc('\n', out);
+    print_wish(x, out);
     return 0;
 }
 
@@ -349,7 +368,7 @@ static json_t *candidate_json(const struct spotnik_plan_context *x,
     const struct spotnik_outcome *o = &c->outcome;
 
     return json_pack("{s:o, s:f, s:o, s:[o,o], s:o, s:[o,o], s:[f,f,f], s:f, s:o, s:f, s:f, s:f, "
-                     "s:f, s:f, s:b, s:b, s:s}",
+                     "s:f, s:f, s:f, s:f, s:b, s:b, s:s}",
                      "machines", machines_json(&c->fleet), "batch", c->fleet.batch, "time_h",
                      limit_json(o->time_mean_s / 3600), "time_h_range",
                      limit_json(o->time_low_s / 3600), limit_json(o->time_high_s / 3600),
@@ -358,8 +377,10 @@ static json_t *candidate_json(const struct spotnik_plan_context *x,
                      o->third_both[0], o->third_both[1], o->third_both[2], "chance", o->both,
                      "chance_of_places", range_json(x, c), "chance_on_time", o->on_time,
                      "chance_in_budget", o->in_budget, "losses", o->losses, "step_s",
-                     c->estimate.step_s, "steps", c->estimate.steps, "feasible", (int)c->feasible,
-                     "pareto", (int)c->on_front, "why_not", c->reason);
+                     c->estimate.step_s, "step_error", spotnik_fleet_error(x->profile, &c->fleet),
+                     "doublings_beyond_measured", spotnik_fleet_doublings(x->profile, &c->fleet),
+                     "steps", c->estimate.steps, "feasible", (int)c->feasible, "pareto",
+                     (int)c->on_front, "why_not", c->reason);
 }
 
 static json_t *measured_json(const struct spotnik_standing *standing)
@@ -400,117 +421,4 @@ int spotnik_plan_print_json(const struct spotnik_plan_context *x, FILE *out)
     fputc('\n', out);
     json_decref(json);
     return rc;
-}
-
-#define WIDE 720
-#define HIGH 460
-#define LEFT 70
-#define TOP 40
-#define PLOT_WIDE 600
-#define PLOT_HIGH 350
-
-struct axis {
-    double low, high; /* logarithms */
-};
-
-static struct axis axis_of(const struct spotnik_plan *plan, int cost)
-{
-    struct axis axis = { INFINITY, -INFINITY };
-
-    for (size_t i = 0; i < plan->count; i++) {
-        double value = cost ? plan->candidates[i].outcome.cost_mean_usd
-                            : plan->candidates[i].outcome.time_mean_s / 3600;
-        axis.low = fmin(axis.low, log10(value));
-        axis.high = fmax(axis.high, log10(value));
-    }
-    double pad = fmax(0.05, 0.06 * (axis.high - axis.low));
-    return (struct axis){ axis.low - pad, axis.high + pad };
-}
-
-static double place(const struct axis *axis, double value, double length)
-{
-    return (log10(value) - axis->low) / (axis->high - axis->low) * length;
-}
-
-/* 1, 2 and 5 times powers of ten inside the axis. */
-static void ticks(FILE *out, const struct axis *axis, int cost)
-{
-    static const double steps[] = { 1, 2, 5 };
-
-    for (int power = -3; power < 7; power++) {
-        for (size_t i = 0; i < 3; i++) {
-            double value = steps[i] * pow(10, power);
-            if (log10(value) < axis->low || log10(value) > axis->high)
-                continue;
-            double at = place(axis, value, cost ? PLOT_HIGH : PLOT_WIDE);
-            if (cost)
-                fprintf(out,
-                        "<line x1='%d' x2='%d' y1='%.1f' y2='%.1f' stroke='#e5e5e5'/><text x='%d' "
-                        "y='%.1f' "
-                        "text-anchor='end'>$%g</text>\n",
-                        LEFT, LEFT + PLOT_WIDE, TOP + PLOT_HIGH - at, TOP + PLOT_HIGH - at,
-                        LEFT - 6, TOP + PLOT_HIGH - at + 4, value);
-            else
-                fprintf(out,
-                        "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#e5e5e5'/><text "
-                        "x='%.1f' y='%d' "
-                        "text-anchor='middle'>%g h</text>\n",
-                        LEFT + at, LEFT + at, TOP, TOP + PLOT_HIGH, LEFT + at, TOP + PLOT_HIGH + 16,
-                        value);
-        }
-    }
-}
-
-static void limit_line(FILE *out, const struct axis *axis, double value, int cost)
-{
-    if (!isfinite(value) || log10(value) < axis->low || log10(value) > axis->high)
-        return;
-    double at = place(axis, value, cost ? PLOT_HIGH : PLOT_WIDE);
-    double x = cost ? LEFT : LEFT + at, y = cost ? TOP + PLOT_HIGH - at : TOP;
-    fprintf(out,
-            "<line x1='%.1f' x2='%.1f' y1='%.1f' y2='%.1f' stroke='#c33' stroke-dasharray='5 4'/>\n"
-            "<text x='%.1f' y='%.1f' fill='#c33'>%s</text>\n",
-            x, cost ? LEFT + PLOT_WIDE : x, y, cost ? y : (double)(TOP + PLOT_HIGH), x + 4,
-            y + (cost ? -4 : 12), cost ? "budget" : "deadline");
-}
-
-int spotnik_plan_plot(const struct spotnik_plan_context *x, const char *path,
-                      struct spotnik_fault *fault)
-{
-    struct axis time = axis_of(x->plan, 0), cost = axis_of(x->plan, 1);
-    FILE *out = fopen(path, "w");
-    char fleet[192];
-
-    if (!out)
-        return spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno));
-    fprintf(
-        out,
-        "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
-        "font-size='11'>\n<rect width='100%%' height='100%%' fill='white'/>\n<text x='%d' y='20' "
-        "font-size='14'>Expected time and cost: %s</text>\n",
-        WIDE, HIGH, LEFT, x->profile->name);
-    ticks(out, &time, 0);
-    ticks(out, &cost, 1);
-    limit_line(out, &time, x->wish->deadline_s / 3600, 0);
-    limit_line(out, &cost, x->wish->budget_usd, 1);
-    for (size_t i = x->plan->count; i-- > 0;) {
-        const struct spotnik_candidate *c = &x->plan->candidates[i];
-        const char *colour = i == 0 && x->plan->found ? "#0a7d32"
-                             : c->on_front            ? "#1f5fbf"
-                                                      : "#b5b5b5";
-        spotnik_fleet_describe(&c->fleet, fleet, sizeof(fleet));
-        fprintf(out,
-                "<circle cx='%.1f' cy='%.1f' r='%d' fill='%s'><title>%s, batch %.0f: %.2f h, "
-                "$%.2f, %.0f %%"
-                "</title></circle>\n",
-                LEFT + place(&time, c->outcome.time_mean_s / 3600, PLOT_WIDE),
-                TOP + PLOT_HIGH - place(&cost, c->outcome.cost_mean_usd, PLOT_HIGH),
-                i == 0 && x->plan->found ? 7 : 4, colour, fleet, c->fleet.batch,
-                c->outcome.time_mean_s / 3600, c->outcome.cost_mean_usd, 100 * c->outcome.both);
-    }
-    spotnik_fleet_describe(&x->plan->candidates[0].fleet, fleet, sizeof(fleet));
-    fprintf(out, "<text x='%d' y='%d'>%s: %s (green); Pareto front in blue</text>\n</svg>\n", LEFT,
-            HIGH - 20, x->plan->found ? "chosen" : "none feasible; nearest", fleet);
-    return fclose(out) ? spotnik_fault_set(fault, "%s: cannot write: %s", path, strerror(errno))
-                       : 0;
 }

@@ -24,10 +24,6 @@ typedef int (*spotnik_plan_printer)(const struct spotnik_plan_context *context, 
 spotnik_plan_printer spotnik_plan_printer_find(const char *format);
 
 int spotnik_plan_print_explain(const struct spotnik_plan_context *context, FILE *out);
-/* The Pareto picture. */
-int spotnik_plan_plot(const struct spotnik_plan_context *context, const char *path,
-                      struct spotnik_fault *fault);
-
 int spotnik_plan_print_table(const struct spotnik_plan_context *context, FILE *out);
 int spotnik_plan_print_json(const struct spotnik_plan_context *context, FILE *out);
 int spotnik_plan_print_skypilot(const struct spotnik_plan_context *context, FILE *out);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grid of runs, and the numbers that the planner's formulas take from it: compute time against
- * batch from the smallest number of workers, the link from what larger rings wait for. Every point
- * is kept as measured beside the formulas. */
+/* The grid of runs, and the numbers that the planner's formulas take from it. Every point is kept
+ * as measured beside the formulas. */
 #include "profile_measure.h"
 #include "hostload.h"
-#include "plan/curvefit.h"
+#include "plan/profile_fit.h"
 #include "profile_probe.h"
 
 #include <math.h>
@@ -12,9 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define HOP_S 50e-6 /* not seen apart from the link with one size of gradient */
-#define LINK_BYTES_PER_S_MOST 1e12
 
 #define ERROR_LEAST 0.01
 #define ERROR_MOST 1 /* more is no profile that a plan would read */
@@ -56,9 +52,10 @@ static int round_run(struct grid *grid, unsigned number, struct spotnik_fault *f
     for (size_t i = 0; i < order->worker_count; i++) {
         for (size_t j = 0; j < order->batch_count; j++) {
             bool last = i + 1 == order->worker_count && j + 1 == order->batch_count;
-            const struct spotnik_probe_order one = { order->command, (unsigned)order->workers[i],
-                                                     order->batches[j], order->seconds,
-                                                     last && order->workers[i] > 1 };
+            const struct spotnik_probe_order one = {
+                order->command, (unsigned)order->workers[i],   order->batches[j],
+                order->seconds, last && order->workers[i] > 1, !strcmp(order->device, "cpu")
+            };
             struct spotnik_probe *probe = &grid->rounds[number][i][j];
             if (spotnik_probe_run(&one, probe, fault))
                 return -1;
@@ -139,46 +136,18 @@ static int grid_run(struct grid *grid, struct spotnik_fault *fault)
     return 0;
 }
 
-/* fixed + per sample, from the smallest number of workers. */
-static void device_fit(const struct grid *grid, struct spotnik_device *device)
+static size_t points_make(const struct grid *grid,
+                          struct spotnik_step_point ret[SPOTNIK_GRID_MAX * SPOTNIK_GRID_MAX])
 {
     const struct spotnik_profile_order *order = grid->order;
-    double share[SPOTNIK_GRID_MAX], seconds[SPOTNIK_GRID_MAX];
+    size_t count = 0;
 
-    for (size_t j = 0; j < order->batch_count; j++) {
-        share[j] = order->batches[j] / order->workers[0];
-        seconds[j] = grid->at[0][j].compute_s;
-    }
-    struct spotnik_line line = { 0 };
-    if (order->batch_count > 1)
-        line = spotnik_line_fit(share, seconds, NULL, order->batch_count);
-    if (!(line.slope > 0) || line.intercept < 0) {
-        line.intercept = 0;
-        line.slope = 0;
+    for (size_t i = 0; i < order->worker_count; i++)
         for (size_t j = 0; j < order->batch_count; j++)
-            line.slope += seconds[j] / share[j] / (double)order->batch_count;
-    }
-    device->fixed_s = line.intercept;
-    device->sample_s = line.slope;
-    device->batch_most = 1e9;
-}
-
-/* The slowest of the links that larger rings show: bytes over the time that they wait beyond their
- * hops. */
-static double link_fit(const struct grid *grid)
-{
-    const struct spotnik_profile_order *order = grid->order;
-    double link = LINK_BYTES_PER_S_MOST;
-
-    for (size_t i = 0; i < order->worker_count; i++) {
-        double n = order->workers[i], waits_s = 0;
-        for (size_t j = 0; j < order->batch_count; j++)
-            waits_s += grid->at[i][j].exposed_s / (double)order->batch_count;
-        double moving_s = waits_s - 2 * (n - 1) * HOP_S;
-        if (n > 1 && moving_s > 0)
-            link = fmin(link, 2 * (n - 1) / n * grid->at[i][0].reduce_bytes / moving_s);
-    }
-    return link;
+            ret[count++] =
+                (struct spotnik_step_point){ order->workers[i], order->batches[j],
+                                             grid->at[i][j].compute_s, grid->at[i][j].exposed_s };
+    return count;
 }
 
 static void points_keep(const struct grid *grid, struct spotnik_profile *p)
@@ -199,6 +168,7 @@ static void points_keep(const struct grid *grid, struct spotnik_profile *p)
 int spotnik_profile_measure(const struct spotnik_profile_order *order,
                             struct spotnik_profile *profile_out, struct spotnik_fault *fault)
 {
+    struct spotnik_step_point points[SPOTNIK_GRID_MAX * SPOTNIK_GRID_MAX];
     static struct grid grid;
     struct spotnik_profile p;
 
@@ -209,15 +179,17 @@ int spotnik_profile_measure(const struct spotnik_profile_order *order,
     snprintf(p.name, sizeof(p.name), "%s", order->name);
     snprintf(p.devices[0].accelerator, sizeof(p.devices[0].accelerator), "%s", order->device);
     p.device_count = 1;
-    device_fit(&grid, &p.devices[0]);
+    size_t count = points_make(&grid, points);
+    p.devices[0].batch_most = 1e9;
+    spotnik_profile_fit_device(points, count, &p.devices[0]);
     memcpy(p.batches, order->batches, sizeof(*p.batches) * order->batch_count);
     p.batch_count = order->batch_count;
     p.samples_per_epoch = order->samples_per_epoch;
     p.reference_batch = order->batches[0];
     p.gradient_bytes = grid.at[0][0].reduce_bytes;
     p.state_bytes = 2 * p.gradient_bytes;
-    p.link_bytes_per_s = link_fit(&grid);
-    p.hop_s = HOP_S;
+    double host = spotnik_profile_fit_host(points, count, p.gradient_bytes);
+    p.host_bytes_per_s = isnan(host) ? p.host_bytes_per_s : host;
     p.overlap = 0; /* what compute hides is not in the time that was waited for */
     if (grid.loss.steps > 0) {
         p.recover_s = grid.loss.recover_s;

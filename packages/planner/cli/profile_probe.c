@@ -189,6 +189,8 @@ static int job_start(struct bench *bench, const struct spotnik_probe_order *orde
     }
     words[used] = NULL;
     setenv("SPOTNIK_BATCH", batch, 1);
+    if (order->one_thread)
+        setenv("OMP_NUM_THREADS", "1", 1);
     bench->run = start(bench->log, words, -1);
     while (used-- > first)
         free(words[used]);

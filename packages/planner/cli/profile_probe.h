@@ -16,6 +16,7 @@ struct spotnik_probe_order {
     double batch, seconds; /* seconds to measure, after the first steps */
     /* kill a worker at the end, and see what its loss and its successor cost */
     bool lose_one;
+    bool one_thread; /* a worker is one processor, however few there are */
 };
 
 struct spotnik_probe {

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define LINK_GBPS_UNKNOWN 5.0
+/* Relative standard error that each doubling of the devices adds, beyond what was measured:
+ * research/figures/plan_intervals.py */
+#define DOUBLING_ERROR 0.13
 
 unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet)
 {
@@ -46,55 +49,95 @@ static double link_of(const struct spotnik_profile *profile, const struct spotni
     return profile->link_bytes_per_s > 0 ? profile->link_bytes_per_s : gbps * 1e9 / 8;
 }
 
-/* A step that was measured with just these machines; NAN when none was, or when they are of several
- * kinds. */
+/* The kind of all machines; NULL when they are of several. */
+static const char *kind_of(const struct spotnik_fleet *fleet, const unsigned *alive)
+{
+    const char *kind = NULL;
+
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        const char *own = fleet->groups[i].device->accelerator;
+        if (alive[i] && kind && strcmp(kind, own))
+            return NULL;
+        kind = alive[i] ? own : kind;
+    }
+    return kind;
+}
+
+double spotnik_fleet_devices(const struct spotnik_fleet *fleet, const unsigned *alive)
+{
+    double devices = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        devices += alive[i] * devices_of(&fleet->groups[i]);
+    return devices;
+}
+
+/* A step that was measured with as many devices of one machine; NAN when none was. */
 static double measured_of(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet,
                           const unsigned *alive)
 {
-    const char *kind = NULL;
-    double devices = 0;
+    const char *kind = kind_of(fleet, alive);
 
-    for (size_t i = 0; i < fleet->group_count; i++) {
-        const struct spotnik_device *device = fleet->groups[i].device;
-        if (!alive[i])
-            continue;
-        if (kind && strcmp(kind, device->accelerator))
-            return NAN;
-        kind = device->accelerator;
-        devices += alive[i] * devices_of(&fleet->groups[i]);
-    }
-    return kind ? spotnik_profile_measured_s(profile, kind, devices, fleet->batch) : NAN;
+    return kind ? spotnik_profile_measured_s(profile, kind, spotnik_fleet_devices(fleet, alive),
+                                             fleet->batch)
+                : NAN;
+}
+
+/* Members of one machine add up in its memory: each writes, reads and copies what it reduces. */
+static double host_s(const struct spotnik_profile *profile, double devices)
+{
+    return devices > 1 ? devices * profile->gradient_bytes / profile->host_bytes_per_s : 0;
 }
 
 static double predicted_step_s(const struct spotnik_profile *profile,
                                const struct spotnik_fleet *fleet, const unsigned *alive)
 {
-    double rate = 0, fixed_s = 0, room = 0, link = INFINITY;
+    double rate = 0, fixed_s = 0, room = 0, link = INFINITY, memory_s = 0;
     unsigned machines = 0;
 
     for (size_t i = 0; i < fleet->group_count; i++) {
         const struct spotnik_group *group = &fleet->groups[i];
         if (!alive[i])
             continue;
-        double devices = alive[i] * devices_of(group);
-        rate += devices / group->device->sample_s;
-        room += devices * group->device->batch_most;
-        fixed_s = fmax(fixed_s, group->device->fixed_s);
+        double each = devices_of(group), slower = 1 + group->device->contention * (each - 1);
+        rate += alive[i] * each / (group->device->sample_s * slower);
+        room += alive[i] * each * group->device->batch_most;
+        fixed_s = fmax(fixed_s, group->device->fixed_s * slower);
         link = fmin(link, link_of(profile, group));
+        memory_s = fmax(memory_s, host_s(profile, each));
         machines += alive[i];
     }
     if (!machines)
         return INFINITY;
-    double measured_s = measured_of(profile, fleet, alive);
-    if (!isnan(measured_s))
-        return measured_s;
     /* a batch that does not fit is run in as many rounds as it takes */
     double rounds = fmax(1, ceil(fleet->batch / room - 1e-9)),
-           compute_s = rounds * fixed_s + fleet->batch / rate;
-    return spotnik_ring_step_s(compute_s,
-                               spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link,
-                                                        profile->hop_s),
-                               profile->overlap);
+           compute_s = rounds * fixed_s + fleet->batch / rate,
+           between_s =
+               spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link, profile->hop_s);
+    /* memory and ring work on different pieces at a time */
+    double step_s = spotnik_ring_step_s(compute_s, fmax(memory_s, between_s), profile->overlap),
+           measured_s = measured_of(profile, fleet, alive);
+    return isnan(measured_s) ? step_s : machines == 1 ? measured_s : fmax(measured_s, step_s);
+}
+
+double spotnik_fleet_doublings(const struct spotnik_profile *profile,
+                               const struct spotnik_fleet *fleet)
+{
+    unsigned all[SPOTNIK_FLEET_GROUPS];
+    double measured = profile->paced_devices;
+
+    for (size_t i = 0; i < fleet->group_count; i++) {
+        all[i] = fleet->groups[i].machines;
+        measured =
+            fmax(measured,
+                 spotnik_profile_measured_most(profile, fleet->groups[i].device->accelerator));
+    }
+    return fmax(0, log2(spotnik_fleet_devices(fleet, all) / measured));
+}
+
+double spotnik_fleet_error(const struct spotnik_profile *profile, const struct spotnik_fleet *fleet)
+{
+    return hypot(profile->error, DOUBLING_ERROR * sqrt(spotnik_fleet_doublings(profile, fleet)));
 }
 
 double spotnik_fleet_step_s(const struct spotnik_profile *profile,

@@ -3,8 +3,10 @@
  * with some of its machines gone, and what a job on it takes and costs, as a distribution over
  * simulated runs.
  *
- * Steps are synchronous (our ring): devices get shares of the batch in proportion to their speed,
- * the ring runs at the slowest link. A lost spot machine costs `recover_s`, then the survivors go
+ * Steps are synchronous: devices get shares of the batch in proportion to their speed. Those of
+ * one machine add up in its memory, and the ring of machines runs at the slowest link.
+ *
+ * A lost spot machine costs `recover_s`, then the survivors go
  * on; its replacement waits until there is capacity, starts up and joins. Capacity is that of the
  * group's pool (pool.h): it goes for all machines of a pool at once. Machines that are lost by
  * themselves take others along with probability `together` (each with one half). When nobody is
@@ -94,12 +96,20 @@ struct spotnik_run {
     unsigned losses;
 };
 
+/* Accelerators, or vCPUs, with alive[i] machines of group i. */
+double spotnik_fleet_devices(const struct spotnik_fleet *fleet, const unsigned *alive);
 unsigned spotnik_fleet_machines(const struct spotnik_fleet *fleet);
 double spotnik_fleet_usd_per_h(const struct spotnik_fleet *fleet);
 /* Seconds of one step with alive[i] machines of group i; infinite when the batch does not fit or
  * nobody is alive. */
 double spotnik_fleet_step_s(const struct spotnik_profile *profile,
                             const struct spotnik_fleet *fleet, const unsigned *alive);
+/* How often the devices of the fleet double those of the largest step that was measured. */
+double spotnik_fleet_doublings(const struct spotnik_profile *profile,
+                               const struct spotnik_fleet *fleet);
+/* Relative standard error of a step: the profile's, and more beyond what was measured. */
+double spotnik_fleet_error(const struct spotnik_profile *profile,
+                           const struct spotnik_fleet *fleet);
 struct spotnik_estimate spotnik_fleet_estimate(const struct spotnik_profile *profile,
                                                const struct spotnik_fleet *fleet,
                                                const struct spotnik_work *work);

@@ -357,7 +357,7 @@ static struct spotnik_run run_once(const struct spotnik_profile *profile,
                                    uint64_t seed)
 {
     struct run run;
-    double error = profile->error;
+    double error = spotnik_fleet_error(profile, fleet);
     unsigned events = 0;
 
     memset(&run, 0, offsetof(struct run, machines));

@@ -18,10 +18,14 @@ static const struct {
                       { "V100", 750 },  { "A10G", 700 }, { "A100", 2200 },
                       { "H100", 4000 }, { "L4", 450 },   { "cpu", 0.9 } };
 
+/* Eight members that reduce in the memory of a server with several GPUs; of a small host less. */
+#define HOST_BYTES_PER_S 25e9
+
 void spotnik_profile_empty(struct spotnik_profile *p)
 {
     *p = (struct spotnik_profile){ .critical_batch = INFINITY,
                                    .hop_s = 50e-6,
+                                   .host_bytes_per_s = HOST_BYTES_PER_S,
                                    .overlap = 0.5,
                                    .startup_s = 90,
                                    .recover_s = 2,
@@ -110,7 +114,8 @@ static int devices_parse(const char *path, const json_t *json, struct spotnik_pr
                          struct spotnik_fault *fault)
 {
     const json_t *devices = json_object_get(json, "devices");
-    static const char *const known[] = { "samples_per_s", "fixed_s", "steps", "batch_most", NULL };
+    static const char *const known[] = { "samples_per_s", "fixed_s",    "steps",
+                                         "batch_most",    "contention", NULL };
     const char *name;
     json_t *item;
     double rate;
@@ -126,7 +131,8 @@ static int devices_parse(const char *path, const json_t *json, struct spotnik_pr
         snprintf(device->accelerator, sizeof(device->accelerator), "%s", name);
         if (keys_check(path, item, known, fault)
             || spotnik_json_number(path, item, "batch_most", 1, 1e9, 1e9, &device->batch_most,
-                                   fault))
+                                   fault)
+            || spotnik_json_number(path, item, "contention", 0, 1e3, 0, &device->contention, fault))
             return -1;
         if (steps ? device_steps(path, name, steps, device, fault)
                   : spotnik_json_number(path, item, "samples_per_s", 1e-9, 1e9, NAN, &rate, fault)
@@ -198,6 +204,16 @@ double spotnik_profile_measured_s(const struct spotnik_profile *profile, const c
     return NAN;
 }
 
+double spotnik_profile_measured_most(const struct spotnik_profile *profile, const char *accelerator)
+{
+    double most = 1;
+
+    for (size_t i = 0; i < profile->measured_count; i++)
+        if (!strcmp(profile->measured[i].accelerator, accelerator))
+            most = fmax(most, profile->measured[i].devices);
+    return most;
+}
+
 int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_profile *profile_out,
                           struct spotnik_fault *fault)
 {
@@ -210,6 +226,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
                                          "reference_batch",
                                          "critical_batch",
                                          "link_gbps",
+                                         "host_gbps",
                                          "hop_us",
                                          "overlap",
                                          "startup_s",
@@ -220,7 +237,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
                                          "measured",
                                          NULL };
     struct spotnik_profile p;
-    double gradient_mb, state_mb, gbps, hop_us;
+    double gradient_mb, state_mb, gbps, host_gbps, hop_us;
     const char *name = json_string_value(json_object_get(json, "name"));
 
     spotnik_profile_empty(&p);
@@ -237,6 +254,8 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
         || spotnik_json_number(path, json, "critical_batch", 1, INFINITY, INFINITY,
                                &p.critical_batch, fault)
         || spotnik_json_number(path, json, "link_gbps", 0, 1e5, 0, &gbps, fault)
+        || spotnik_json_number(path, json, "host_gbps", 1e-6, 1e6, HOST_BYTES_PER_S * 8 / 1e9,
+                               &host_gbps, fault)
         || spotnik_json_number(path, json, "hop_us", 0, 1e7, 50, &hop_us, fault)
         || spotnik_json_number(path, json, "overlap", 0, 1, p.overlap, &p.overlap, fault)
         || spotnik_json_number(path, json, "startup_s", 0, 1e5, p.startup_s, &p.startup_s, fault)
@@ -250,6 +269,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
     p.gradient_bytes = gradient_mb * 1e6;
     p.state_bytes = state_mb * 1e6;
     p.link_bytes_per_s = gbps * 1e9 / 8;
+    p.host_bytes_per_s = host_gbps * 1e9 / 8;
     p.hop_s = hop_us / 1e6;
     *profile_out = p;
     return 0;
@@ -273,19 +293,20 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
 
     for (size_t i = 0; i < p->device_count; i++)
         json_object_set_new(devices, p->devices[i].accelerator,
-                            json_pack("{s:f, s:f, s:f}", "samples_per_s",
+                            json_pack("{s:f, s:f, s:f, s:f}", "samples_per_s",
                                       1 / p->devices[i].sample_s, "fixed_s", p->devices[i].fixed_s,
-                                      "batch_most", p->devices[i].batch_most));
+                                      "batch_most", p->devices[i].batch_most, "contention",
+                                      p->devices[i].contention));
     for (size_t i = 0; i < p->batch_count; i++)
         json_array_append_new(batches, json_real(p->batches[i]));
-    json_t *json =
-        json_pack("{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
-                  "name", p->name, "devices", devices, "batches", batches, "samples_per_epoch",
-                  p->samples_per_epoch, "gradient_mb", p->gradient_bytes / 1e6, "state_mb",
-                  p->state_bytes / 1e6, "reference_batch", p->reference_batch, "link_gbps",
-                  p->link_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6, "overlap", p->overlap,
-                  "startup_s", p->startup_s, "recover_s", p->recover_s, "join_s", p->join_s,
-                  "checkpoint_every_s", p->checkpoint_every_s, "error", p->error);
+    json_t *json = json_pack(
+        "{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
+        p->name, "devices", devices, "batches", batches, "samples_per_epoch", p->samples_per_epoch,
+        "gradient_mb", p->gradient_bytes / 1e6, "state_mb", p->state_bytes / 1e6, "reference_batch",
+        p->reference_batch, "link_gbps", p->link_bytes_per_s * 8 / 1e9, "host_gbps",
+        p->host_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6, "overlap", p->overlap, "startup_s",
+        p->startup_s, "recover_s", p->recover_s, "join_s", p->join_s, "checkpoint_every_s",
+        p->checkpoint_every_s, "error", p->error);
     if (json && isfinite(p->critical_batch))
         json_object_set_new(json, "critical_batch", json_real(p->critical_batch));
     json_t *measured = p->measured_count ? json_array() : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the planner knows of a job: a device's time for a batch; the bytes to reduce; the epochs of
  * a target as a function of the global batch; the cost of losing and joining a machine. From a
- * description file, or from the store. */
+ * description file. */
 #ifndef SPOTNIK_PLAN_PROFILE_H
 #define SPOTNIK_PLAN_PROFILE_H
 
@@ -15,13 +15,15 @@
 #define SPOTNIK_PROFILE_BATCHES_MAX 32
 #define SPOTNIK_PROFILE_MEASURED_MAX 128
 
-/* step compute time of one device = fixed_s + sample_s x its share of the batch */
+/* step compute time of one device = fixed_s + sample_s x its share of the batch, and by
+ * `contention` longer for each other device of its machine */
 struct spotnik_device {
     char accelerator[28]; /* "cpu": per vCPU */
-    double fixed_s, sample_s, batch_most;
+    double fixed_s, sample_s, batch_most, contention;
 };
 
-/* A measured step with N devices of one kind, all-reduce included: it replaces the formula. */
+/* A measured step with N devices of one machine, all-reduce included: it replaces the formula
+ * there, and N machines of one device are not faster. */
 struct spotnik_measured {
     char accelerator[28];
     double devices, batch, step_s;
@@ -40,12 +42,15 @@ struct spotnik_profile {
     /* epochs(B) grow as 1 + B / critical; infinite: epochs do not depend on B */
     double critical_batch;
     double link_bytes_per_s; /* 0: the instance's own */
+    /* memory and PCIe of one machine, for all of its devices together */
+    double host_bytes_per_s;
     double hop_s, overlap;
     double startup_s, recover_s, join_s, checkpoint_every_s;
     double error; /* relative standard error of a predicted time */
     /* a step takes this many times as long as predicted: measured in a job that runs; 0: once */
     double pace;
-    bool example; /* the built-in one: numbers of nobody's job */
+    double paced_devices; /* of the job that `pace` is of; 0: none runs */
+    bool example;         /* the built-in one: numbers of nobody's job */
 };
 
 /* Defaults, and nothing of a job. */
@@ -59,6 +64,9 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
 /* The measured step of N devices of one kind, or NAN. */
 double spotnik_profile_measured_s(const struct spotnik_profile *profile, const char *accelerator,
                                   double devices, double batch);
+/* The most devices of one kind in a measured step; 1 where only the device itself is known. */
+double spotnik_profile_measured_most(const struct spotnik_profile *profile,
+                                     const char *accelerator);
 json_t *spotnik_profile_json(const struct spotnik_profile *profile);
 
 /* Epochs at a batch, when `epochs` are needed at the reference batch. */

@@ -37,6 +37,17 @@ def main(folder):
     table = run(*plan, "epochs=90", "--budget", "60")
     rows = [line for line in table.splitlines() if re.search(r"\d \[ *[\d.]+, *[\d.]+\] ", line)]
     assert len(rows) > 5 and len({(line.index("["), line.rindex("]")) for line in rows}) == 1, table
+    # the answer comes first, then how sure it is, then what was left out
+    order = [table.index(word) for word in ("> ", "steps of the first fleet are extrapolated", "prices: ", "left out: ")]
+    assert order == sorted(order) and "\n" in table[:order[0]] and table.count("\n", 0, order[0]) == 1, table
+    # a dozen options in the help, every one behind --help-all
+    brief, whole = run("plan", "--help"), run("plan", "--help-all")
+    assert whole.startswith(brief) and len(re.findall(r"^  -", brief, re.M)) <= 12, brief
+    listed = set(re.findall(r"--[a-z-]+", whole)) - {"--replan-every"}
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "spotnik-plan.1")) as page:
+        options = page.read().split(".Ss Options of plan")[1].split(".Ss Options of profile")[0]
+    described = {"--" + name for name in re.findall(r"Fl -([a-z-]+)", options)}
+    assert described <= listed and listed - described <= {"--help-all", "--target", "--deadline", "--budget"}, listed ^ described
     # hours are hours: no difference of more than 90 minutes is told in minutes
     told = [int(n) for n in re.findall(r"(\d+) min (?:faster|slower)", run(*plan, "epochs=500", "--budget", "3000"))]
     assert all(n <= 90 for n in told), told

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets, the search, the catalog and the store. */
+/* Fleets, the search, the catalog, profiles. */
 #include "plan/planner.h"
-#include "plan/profile_store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,6 +38,7 @@ static struct spotnik_profile profile(void)
 
     spotnik_profile_builtin(&p);
     p.error = 0;
+    p.paced_devices = 1e6; /* no fleet is beyond what was measured */
     return p;
 }
 
@@ -292,6 +292,7 @@ static struct spotnik_profile plain(void)
     p.recover_s = 5;
     p.join_s = 3;
     p.error = 0;
+    p.paced_devices = 1e6;
     return p;
 }
 
@@ -394,6 +395,7 @@ TEST(prices_move_costs)
 
     spotnik_profile_builtin(&profile);
     profile.error = 0;
+    profile.paced_devices = 1e6;
     assert_int_equal(
         spotnik_prices_read(file("h.csv", "timestamp_utc,spot_usd_per_h\n2015-03-11T00:00:00Z,1\n"
                                           "2015-03-12T00:00:00Z,3\n2015-03-13T00:00:00Z,1\n"),
@@ -469,41 +471,9 @@ TEST(faults_have_places)
     }
 }
 
-TEST(stores)
-{
-    struct spotnik_profile p = profile(), back;
-    struct spotnik_catalog catalog, again = { .count = 0 };
-    struct spotnik_store *store;
-    struct spotnik_fault fault;
-
-    assert_int_equal(spotnik_plan_store_open(file("s.db", NULL), &store, NULL), 0);
-    assert_int_equal(spotnik_store_profile_get(store, NULL, &back, &fault), -1);
-    assert_non_null(strstr(fault.text, "no profile"));
-    assert_int_equal(spotnik_store_profile_put(store, &p, NULL), 0);
-    assert_int_equal(spotnik_catalog_builtin(&catalog, NULL), 0);
-    assert_int_equal(spotnik_store_prices_put(store, &catalog, NULL), 0);
-    assert_int_equal(spotnik_store_plan_put(store, "x", "2 x y", 32, 10, 1.5, NULL), 0);
-    spotnik_store_close(store);
-    assert_true(spotnik_store_is(file("s.db", NULL)));
-    assert_int_equal(spotnik_plan_store_open(file("s.db", NULL), &store, NULL), 0);
-    assert_int_equal(spotnik_store_profile_get(store, "resnet50-example", &back, NULL), 0);
-    assert_int_equal(back.device_count, p.device_count);
-    assert_int_equal(spotnik_store_prices_get(store, &again, NULL), 0);
-    assert_int_equal(again.count, catalog.count);
-    assert_true(isnan(again.offers[0].losses_per_h));
-    spotnik_store_close(store);
-    spotnik_catalog_free(&catalog);
-    spotnik_catalog_free(&again);
-    assert_int_equal(spotnik_plan_store_open(
-                         file("n.db", "not a database, but long enough to be looked at as one"),
-                         &store, &fault),
-                     -1);
-}
-
 static int teardown(void **state)
 {
-    static const char *const names[] = { "p.csv",  "q.csv",  "a.json", "h.csv",
-                                         "j.json", "p.json", "s.db",   "n.db" };
+    static const char *const names[] = { "p.csv", "q.csv", "a.json", "h.csv", "j.json", "p.json" };
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
