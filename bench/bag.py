@@ -356,7 +356,7 @@ def overhead_pair(given, program, folder, at_once):
     """The same jobs without Spotnik and with it, one after the other: what the bag takes more, (seconds, CPU seconds)."""
     folder.mkdir()
     jobs_write(folder / "few.csv", program.rows)
-    words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "-n", str(at_once), *program.bag([])]
+    words = [given.spotnik, "bag", str(folder / "few.csv"), "-q", "--at-once", str(at_once), *program.bag([])]
 
     def lane(number):
         return [program.alone(row, folder / "plain" / row["job"]) for row in program.rows[number::at_once]]

@@ -14,11 +14,12 @@
 #define GRACE_S 25 /* clouds kill after 30 */
 
 static const char help[] =
-    "Usage: spotnik kubernetes -n MIN:MAX --image IMAGE [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
+    "Usage: spotnik kubernetes --pods MIN:MAX --image IMAGE [OPTION]... -- COMMAND "
+    "[ARGUMENT]...\n\n"
     "Print the manifest of one training job of MAX pods, which come and go. Steps wait until there "
     "are MIN; the first MIN pods\n"
     "begin the job.\n\n"
-    "  -n, --pods MIN:MAX      pods that the training needs, and pods to ask for                "
+    "      --pods MIN:MAX      pods that the training needs, and pods to ask for                "
     "[1]\n"
     "  -w, --workers N         workers in each pod                                              "
     "[1]\n"
@@ -38,7 +39,7 @@ static const char help[] =
     "      --queue QUEUE       of Kueue; a job may be admitted with MIN pods\n"
     "      --elastic           with --queue: Kueue lets parallelism change while the job runs\n\n"
     "  spotnik key job.key && kubectl create secret generic train-key --from-file=key=job.key\n"
-    "  spotnik kubernetes -n 2:8 --image registry.example/train:1 --gpus 1 --spot -- python "
+    "  spotnik kubernetes --pods 2:8 --image registry.example/train:1 --gpus 1 --spot -- python "
     "train.py > job.yaml\n"
     "  kubectl apply -f job.yaml\n";
 
@@ -135,7 +136,7 @@ static int parse(int argc, char **argv, struct request *request)
     int option;
 
     opterr = 0;
-    while ((option = getopt_long(argc, argv, "+n:w:h", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+w:h", names, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;

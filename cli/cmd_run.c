@@ -27,10 +27,10 @@ static const char help[] =
     "Start workers on this machine. They find each other, survive losses, and admit newcomers by "
     "themselves. This\n"
     "program starts them, tags each line they print with its worker, and kills some on request.\n\n"
-    "  -n, --workers MIN:MAX   start MAX workers; steps wait until there are MIN. One number N: "
-    "start N workers; the first\n"
-    "                          step waits for all of them, and one is enough afterwards            "
-    "         [1]\n"
+    "  -n, --workers N         start N workers of this host; the first step waits for all of "
+    "them, and one is enough\n"
+    "                          afterwards. MIN:MAX: start MAX; steps wait until the job has MIN "
+    "members             [1]\n"
     "      --respawn           start a new worker for every one that is lost or fails; not for one "
     "that ends with 0, and\n"
     "                          no more after three in a row that never committed a step\n"
@@ -61,8 +61,9 @@ static const char help[] =
     "Refused\n"
     "                          where the job lives, or has a later one [the newest in "
     "SPOTNIK_CHECKPOINT]\n"
-    "      --min N             steps wait until the job has N members on all hosts together        "
-    "[MIN]\n"
+    "      --min N             steps wait until the job has N members on all hosts together; not "
+    "beside -n MIN:MAX\n"
+    "                          [MIN]\n"
     "      --key-file FILE     the job key; see spotnik key                        [a key made for "
     "this run]\n"
     "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"
@@ -235,6 +236,7 @@ struct request {
     const char *peers, *key_file, *churn_file, *done_file, *from;
     bool notice_named, has_group;
     uint32_t job_min; /* 0: that of this host */
+    const char *span; /* of -n MIN:MAX; NULL: one number, or none */
     struct run_folder folder;
 };
 
@@ -263,7 +265,8 @@ static bool take_workers(struct request *ret, const char *value)
     if (!option_span(value, &ret->run.min, &ret->run.max))
         return false;
     ret->run.start = 0;
-    if (!strchr(value, ':')) {
+    ret->span = strchr(value, ':') ? value : NULL;
+    if (!ret->span) {
         ret->run.start = ret->run.max;
         ret->run.min = 1;
     }
@@ -388,6 +391,11 @@ static int parse(int argc, char **argv, struct request *request)
     }
     if (optind == argc)
         return option_refuse("run", "what shall the workers run? Put it after --");
+    if (request->job_min && request->span)
+        return option_refuse("run",
+                             "-n %s and --min %u both name what steps wait for: give -n %u "
+                             "--min %u",
+                             request->span, request->job_min, request->run.max, request->job_min);
     request->run.command = argv + optind;
     if (!request->notice_named)
         take_notice(&request->run.notice, "auto");

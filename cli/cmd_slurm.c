@@ -20,7 +20,7 @@
 #define SBATCH_OPTIONS 32
 
 static const char help[] =
-    "Usage: spotnik slurm submit -n MIN:MAX [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
+    "Usage: spotnik slurm submit --nodes MIN:MAX [OPTION]... -- COMMAND [ARGUMENT]...\n\n"
     "Write a batch script and submit it: an array of MAX jobs of one node each, whose workers are "
     "one "
     "training job. Steps wait until\n"
@@ -28,7 +28,7 @@ static const char help[] =
     "joins again. The job "
     "ends when the\n"
     "training is done; squeue, scancel and sacct work as always.\n\n"
-    "  -n, --nodes MIN:MAX     elements that the training needs, and elements to ask for           "
+    "      --nodes MIN:MAX     elements that the training needs, and elements to ask for           "
     " [1]\n"
     "  -w, --workers N         workers on each node                                                "
     " [1]\n"
@@ -44,7 +44,7 @@ static const char help[] =
     " [60s]\n"
     "      --write             write DIR/job.sbatch, print its name, and submit nothing\n\n"
     "An existing folder is used again: the training resumes from its newest checkpoint.\n\n"
-    "  spotnik slurm submit -n 4:8 -s --partition=spot -- python train.py\n"
+    "  spotnik slurm submit --nodes 4:8 -s --partition=spot -- python train.py\n"
     "  tail -f spotnik/element-*.log\n"
     "  spotnik status --peers file:spotnik/peers --key-file spotnik/key\n";
 
@@ -114,7 +114,7 @@ static int parse(int argc, char **argv, struct request *request)
 
     opterr = 0;
     optind = 0;
-    while ((option = getopt_long(argc, argv, "+n:w:s:h", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+w:s:h", names, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;

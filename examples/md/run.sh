@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# One worker of the bag, or the only one: run it on as many machines as see this folder. Arguments are passed on, such as -n 4.
+# One worker of the bag, or the only one: run it on as many machines as see this folder. Arguments are passed on, such as --at-once 4.
 cd "$(dirname "$0")" || exit 1
 [ -e jobs.csv ] || ./jobs.sh >jobs.csv
 exec spotnik bag jobs.csv --input in.lj --input in.again --input in.common --input in.end --expect final.txt \

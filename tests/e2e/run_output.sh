@@ -151,3 +151,8 @@ wait $run 2>/dev/null
 timeout 60 tail --pid="$(sed -n "s/^\[w0\] pid //p" "$dir/out")" -f /dev/null || fail "a worker lives on without its agent"
 [ ! -e "$dir/wrong" ] || fail "a worker without --log-dir went on after its agent"
 echo "lines: whole, also where the agent is killed, and its workers end with it"
+
+# Two options for what steps wait for would leave one of them unheard.
+"$spotnik" run -n 2:3 --min 2 -- true >"$dir/out" 2>"$dir/err"
+status_is 2 $? "run with -n MIN:MAX and --min"
+grep -q 'give -n 3 --min 2$' "$dir/err" || fail "what to give instead is not told"

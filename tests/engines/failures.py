@@ -352,17 +352,17 @@ def fleet(case, *words, **more):
 
 
 def no_batch_script(case, message):
-    return fleet(case, "--engine", "slurm", "-n", "4")
+    return fleet(case, "--engine", "slurm", "--machines", "4")
 
 
 def no_task(case, message):
-    return fleet(case, "--engine", "skypilot", "-n", "4")
+    return fleet(case, "--engine", "skypilot", "--machines", "4")
 
 
 def two_fleets(case, message):
     with open(f"{case.folder}/fleet.lock", "w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX)
-        return fleet(case, "--engine", "exec:echo 4", "-n", "4")
+        return fleet(case, "--engine", "exec:echo 4", "--machines", "4")
 
 
 def no_plan(case, message):
@@ -386,7 +386,7 @@ def failed_setup(case, message):
     with open(f"{case.folder}/bin/sky", "w") as file:
         file.write(f'#!/bin/sh\necho "$*" >>{case.folder}/said-by-sky\n[ "$2" != queue ] || cat {case.folder}/jobs\n')
     os.chmod(f"{case.folder}/bin/sky", 0o755)
-    words = [SPOTNIK, "fleet", "--engine", "skypilot", "-n", "2", "--folder", case.folder, "--every", "20ms"]
+    words = [SPOTNIK, "fleet", "--engine", "skypilot", "--machines", "2", "--folder", case.folder, "--every", "20ms"]
     case.start(*words, PATH=f"{case.folder}/bin:{os.environ['PATH']}")
     end = time.monotonic() + LIMIT_S
     while not os.path.exists(f"{case.folder}/said-by-sky"):

@@ -406,7 +406,7 @@ def printed(folder, kind):
     """What `spotnik kubernetes` prints: its name. Two of the four pods begin the job."""
     path = f"{folder}/printed-{kind}.yaml"
     with open(path, "w") as file:
-        command = [SPOTNIK, "kubernetes", "-n", "2:4", "--image", "train:1", "--kind", kind, "--", "python", "train.py"]
+        command = [SPOTNIK, "kubernetes", "--pods", "2:4", "--image", "train:1", "--kind", kind, "--", "python", "train.py"]
         subprocess.run(command, check=True, stdout=file)
     return path
 

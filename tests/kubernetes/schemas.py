@@ -90,7 +90,7 @@ def command_of(document):
 
 def check_printed():
     """By its options."""
-    _, job = printed("-n", "2:8", "-w", "2", "--cpus", "8", "--memory", "64Gi", "--gpus", "1", "--spot", "--queue", "team")
+    _, job = printed("--pods", "2:8", "-w", "2", "--cpus", "8", "--memory", "64Gi", "--gpus", "1", "--spot", "--queue", "team")
     assert (job["spec"]["parallelism"], job["spec"]["completions"], job["spec"]["successPolicy"]["rules"]) == (8, 8, [{"succeededCount": 2}])
     notes = {key.split("/")[1]: value for key, value in {**job["metadata"]["labels"], **job["metadata"]["annotations"]}.items()}
     assert notes == {"queue-name": "team", "job-min-parallelism": "2", "job-completions-equal-parallelism": "true"}, notes

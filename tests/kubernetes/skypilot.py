@@ -93,7 +93,7 @@ def fleet(folder):
         with open(f"{folder}/jobs", "w") as file:
             records = [ManagedJobRecord(job_id=i + 1, job_name="train", status=state) for i, state in enumerate(states)]
             json.dump([record.model_dump(mode="json") for record in records], file)
-        done = subprocess.run([SPOTNIK, "fleet", "--engine", "skypilot", "--folder", folder, "-n", str(count), "--once"],
+        done = subprocess.run([SPOTNIK, "fleet", "--engine", "skypilot", "--folder", folder, "--machines", str(count), "--once"],
                               env=env, capture_output=True, text=True, timeout=60)
         with open(f"{folder}/calls") as file:
             told = [shlex.split(line) for line in file]

@@ -44,7 +44,7 @@ def tools(folder):
 def script(folder):
     """The page's, with four elements of two slots, and the log beside it."""
     text = re.search(r"```sh\n(#!/bin/bash\n.*?)```", GUIDE.read_text(), re.S)[1]
-    for old, new in (("--array=1-20", "--array=1-4"), ("--cpus-per-task=4 ", ""), ("-n 4 ", "-n 2 ")):
+    for old, new in (("--array=1-20", "--array=1-4"), ("--cpus-per-task=4 ", ""), ("--at-once 4 ", "--at-once 2 ")):
         if old not in text:
             fail(f"the script of the guide has no {old!r} any more")
         text = text.replace(old, new)
@@ -70,7 +70,7 @@ def main():
         for file in ("in.lj", "in.again"):
             (folder / file).write_text("# what the program here does not read\n")
         bag = folder / "lj.bag"
-        calm = f"{SPOTNIK} bag jobs.csv -q --folder calm.bag -n {JOBS} -- lmp -var T {{T}}"
+        calm = f"{SPOTNIK} bag jobs.csv -q --folder calm.bag --at-once {JOBS} -- lmp -var T {{T}}"
         with subprocess.Popen(calm.split(), cwd=folder, env=lab.env):
             submitted = lab.run("sbatch", "--parsable", str(script(folder)), cwd=folder)
             if submitted.returncode:

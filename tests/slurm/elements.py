@@ -91,7 +91,7 @@ def main():
             SPOTNIK,
             "slurm",
             "submit",
-            "-n",
+            "--nodes",
             "2:4",
             "--folder",
             f"{folder}/train",

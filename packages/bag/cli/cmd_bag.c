@@ -52,7 +52,7 @@ static const char help[] =
     "      --tries N           failures before a job is set aside with its log               "
     "[3]\n\n"
     "This worker:\n"
-    "  -n, --jobs N            jobs at once                                         [1]\n"
+    "      --at-once N         jobs at once                                         [1]\n"
     "      --cores N           cores of each, for the report                        [1]\n"
     "      --price DOLLARS     of this machine in an hour, for the report\n"
     "      --grace TIME        from SIGTERM or a notice to SIGKILL                  [10s]\n"
@@ -74,8 +74,8 @@ static const char help[] =
     "SIGTERM: jobs are given back, and another worker takes them up at once.\n"
     "Exit status: 0 all is done, 1 some jobs are set aside, or this machine cannot run the "
     "program, 75 left with work to do.\n\n"
-    "  spotnik bag jobs.csv -n 4 -- ./simulate --temperature {T} --seed {seed}\n"
-    "  spotnik bag jobs.csv -n 4 --input in.lj --input in.again --restart 'restart.*' \\\n"
+    "  spotnik bag jobs.csv --at-once 4 -- ./simulate --temperature {T} --seed {seed}\n"
+    "  spotnik bag jobs.csv --at-once 4 --input in.lj --input in.again --restart 'restart.*' \\\n"
     "      --resume 'lmp -in in.again -var file {restart} -var T {T}' -- lmp -in in.lj -var T {T}\n"
     "  spotnik bag status jobs.bag\n";
 
@@ -109,7 +109,7 @@ static const struct option names[] = {
     { "expect", required_argument, NULL, OPTION_EXPECT },
     { "loose", required_argument, NULL, OPTION_LOOSE },
     { "tries", required_argument, NULL, OPTION_TRIES },
-    { "jobs", required_argument, NULL, 'n' },
+    { "at-once", required_argument, NULL, 'n' },
     { "cores", required_argument, NULL, OPTION_CORES },
     { "price", required_argument, NULL, OPTION_PRICE },
     { "grace", required_argument, NULL, OPTION_GRACE },
@@ -247,7 +247,7 @@ static int parse(int argc, char **argv, struct request *request)
     int option;
     opterr = 0;
     optind = 0;
-    while ((option = getopt_long(argc, argv, "n:qh", names, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "qh", names, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;

@@ -436,7 +436,7 @@ def inputs_and_words(case):
 def added_and_dropped(case):
     """Jobs are added to a bag that runs; those that are dropped end wherever they run."""
     script = "test {x0} = slow && sleep 1000; echo {x0} >result"
-    worker = case.start(case.jobs(["slow", "a"]), "-n", 2, "--notice", "off", "--", "sh", "-c", script)
+    worker = case.start(case.jobs(["slow", "a"]), "--at-once", 2, "--notice", "off", "--", "sh", "-c", script)
     lib.wait_for("one is done", lambda: "2" in case.names("results"))
     case.jobs(["b", "c"], name="more.csv")
     lib.check(case.command("add", case.bag, "more.csv").returncode == 0, "add")
@@ -463,7 +463,7 @@ def reported(case):
     """The report: what a useful core hour has cost, what was computed twice, and the makespan beside the model's."""
     job = ["--notice", "off", "--lifetime", "bathtub", "--cap", "24h", "--length", "1s", "--age", "8h", "--cores", 3]
     script = f"test -e {case.dir}/again || sleep 1000; exec {case.sim} {{x0}} 100 10000 0"
-    words = [case.jobs([0.1, 0.2, 0.3, 0.4]), "-n", 2, "--price", "7.2", *job, "--", "sh", "-c", script]
+    words = [case.jobs([0.1, 0.2, 0.3, 0.4]), "--at-once", 2, "--price", "7.2", *job, "--", "sh", "-c", script]
     worker = case.start(*words)
     lib.wait_for("jobs run", lambda: len(case.names("logs")) >= 2)
     worker.kill()

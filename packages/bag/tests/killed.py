@@ -39,7 +39,7 @@ def terms(case, *more):
 
 def undisturbed(case):
     folder = case.dir / "calm.bag"
-    done = case.command(case.dir / "jobs.csv", "--folder", folder, "-n", 12, *terms(case))
+    done = case.command(case.dir / "jobs.csv", "--folder", folder, "--at-once", 12, *terms(case))
     lib.check(done.returncode == 0, f"the undisturbed run ended with {done.returncode}: {done.stderr}")
     return case.results(folder)
 
@@ -57,9 +57,9 @@ class Storm:
     def begin(self, host):
         # Half of them come with the jobs and the command, as an array of a scheduler does; the others join.
         words = (
-            [self.case.dir / "jobs.csv", "-n", 2, "--grace", "5s", *terms(self.case)]
+            [self.case.dir / "jobs.csv", "--at-once", 2, "--grace", "5s", *terms(self.case)]
             if host % 2 == 0 or not (self.case.bag / "bag.json").exists()
-            else ["join", self.case.bag, "-n", 2, "--notice", "off"]
+            else ["join", self.case.bag, "--at-once", 2, "--notice", "off"]
         )
         self.live[host] = self.case.start(*words, host=f"machine{host}")
 

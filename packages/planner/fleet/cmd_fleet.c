@@ -22,7 +22,7 @@
 #include "common/options.h"
 
 static const char help[] =
-    "Usage: spotnik fleet --engine ENGINE (--plan FILE | -n N) [OPTION]...\n\n"
+    "Usage: spotnik fleet --engine ENGINE (--plan FILE | --machines N) [OPTION]...\n\n"
     "Keep the number of machines that the plan wants, by asking the engine for more or fewer. It "
     "creates no "
     "machines itself.\n\n"
@@ -38,7 +38,7 @@ static const char help[] =
     "      --plan FILE         what spotnik plan -o json printed, or a number; read again whenever "
     "it "
     "changes\n"
-    "  -n, --machines N        instead of a plan\n"
+    "      --machines N        instead of a plan\n"
     "      --replan COMMAND    writes FILE anew: run at the start, after each loss, and now and "
     "then\n"
     "                          SPOTNIK_FLEET_RUNNING then holds options for spotnik plan "
@@ -57,8 +57,8 @@ static const char help[] =
     "    [10s]\n"
     "      --once              look and act once\n\n"
     "It ends with 0 when the training is done. SIGTERM ends it; the machines stay as they are.\n\n"
-    "  spotnik slurm submit -n 2:4 -s --partition=spot -- python train.py\n"
-    "  spotnik fleet --engine slurm -n 4\n"
+    "  spotnik slurm submit --nodes 2:4 -s --partition=spot -- python train.py\n"
+    "  spotnik fleet --engine slurm --machines 4\n"
     "  spotnik fleet --engine kubernetes --plan plan.json --replan ./replan.sh\n";
 
 static volatile sig_atomic_t stopped;
@@ -141,11 +141,11 @@ static int parse(int argc, char **argv, struct fleet *fleet)
                                            { "once", no_argument, NULL, 'o' },
                                            { "help", no_argument, NULL, 'h' },
                                            { NULL, 0, NULL, 0 } };
-    int option, which = -1;
+    int option, which;
 
     opterr = 0;
     optind = 0;
-    while (which = -1, (option = getopt_long(argc, argv, "n:h", names, &which)) != -1) {
+    while ((option = getopt_long(argc, argv, "h", names, &which)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return 1;
@@ -154,15 +154,14 @@ static int parse(int argc, char **argv, struct fleet *fleet)
             return option_refuse("fleet", "unknown option, or a value is missing: %s",
                                  argv[optind - 1]);
         if (!take(fleet, option, optarg))
-            return option_refuse("fleet", "\"%s\" is no value for %s%s", optarg,
-                                 which < 0 ? "-" : "--", which < 0 ? "n" : names[which].name);
+            return option_refuse("fleet", "\"%s\" is no value for --%s", optarg, names[which].name);
     }
     if (optind != argc)
         return option_refuse("fleet", "what is \"%s\"?", argv[optind]);
     if (!fleet->engine)
         return option_refuse("fleet", "whom to ask for machines? Give --engine");
     if (!fleet->plan == !fleet->fixed)
-        return option_refuse("fleet", "how many machines? Give --plan or -n, one of both");
+        return option_refuse("fleet", "how many machines? Give --plan or --machines, one of both");
     if (fleet->replan && !fleet->plan)
         return option_refuse("fleet", "--replan writes a plan anew: name its file with --plan");
     if (fleet->replan_every && !fleet->replan)

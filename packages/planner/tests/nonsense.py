@@ -43,8 +43,8 @@ CALLS = (
                                                          *(f"p3.2xlarge=spot:{n}" for n in ("3", *COUNTS)), "p3.2xlarge=spot:2/1", "p3.2xlarge=spot:2/1e9", "p3.2xlarge=spot:2/nan")),
     (("prices", "update", "--into", "{kept}"), "--from", (*FILES, "ftp://x/y", "http://example.org/x", "gopher:")), (("prices", "update"), "--cloud", (*WORDS, "AWS")),
     (("prices", "update"), "--mirror", (*WORDS, "/tmp", "http://example.org")), (("prices", "update", "--mirror", "file:///nowhere"), "--timeout", (*TIMES, "0s", "0.5s", "9000h")),
-    ((*FLEET, "-n", "2"), "--engine", (*WORDS, "exec:", "Slurm")), (FLEET, "-n", (*COUNTS, "0")), (FLEET, "--plan", FILES), ((*FLEET, "-n", "2"), "--folder", ("", "/nowhere/at/all", "{garbage}")),
-    ((*FLEET, "-n", "2"), "--name", ("", " ", "A", "a/b", "\x01")), ((*FLEET, "-n", "2"), "--every", (*TIMES[:8], "0s")),
+    ((*FLEET, "--machines", "2"), "--engine", (*WORDS, "exec:", "Slurm")), (FLEET, "--machines", (*COUNTS, "0")), (FLEET, "--plan", FILES), ((*FLEET, "--machines", "2"), "--folder", ("", "/nowhere/at/all", "{garbage}")),
+    ((*FLEET, "--machines", "2"), "--name", ("", " ", "A", "a/b", "\x01")), ((*FLEET, "--machines", "2"), "--every", (*TIMES[:8], "0s")),
     ((*FLEET, "--plan", "{two}", "--replan", "true"), "--replan-every", (*TIMES[:8], "0s")),
     (("prices", "update", "--from", "{vms}"), "--into", ("", "/nowhere/at/all.csv", "/")),
 )
@@ -60,8 +60,8 @@ TOGETHER = (
     ((*PLAN, "--prices", "builtin", "--prices", "{vms}"), "builtin"), ((*PLAN, "--only", "spot", "--only", "on-demand"), "--only"), ((*PLAN, "--", "x" * 100000), "too long"),
     (("prices",), "usage"), (("prices", "nonsense"), "usage"), (("prices", "show", "--cloud", "aws"), "of update"), (("prices", "show"), "prices update"),
     (("prices", "update", "--from", "{vms}", "--cloud", "aws"), "leave one out"), (("prices", "update", "--from", "{vms}", "--mirror", "file:///x"), "leave one out"),
-    (("fleet",), "--engine"), (FLEET, "--plan"), ((*FLEET, "-n", "2", "--plan", "{two}"), "one of both"), ((*FLEET, "-n", "2", "--replan", "true"), "--plan"), ((*FLEET, "-n", "2", "word"), "word"),
-    ((*FLEET, "-n", "2", "--replan-every", "1h"), "--replan"), ((*FLEET, "-n", "2", "--every=abc"), "--every"),
+    (("fleet",), "--engine"), (FLEET, "--plan"), ((*FLEET, "--machines", "2", "--plan", "{two}"), "one of both"), ((*FLEET, "--machines", "2", "--replan", "true"), "--plan"), ((*FLEET, "--machines", "2", "word"), "word"),
+    ((*FLEET, "--machines", "2", "--replan-every", "1h"), "--replan"), ((*FLEET, "--machines", "2", "--every=abc"), "--every"),
 )
 
 

@@ -120,7 +120,7 @@ def sky_jobs(*states):
 def skypilot(folder):
     write(f"{folder}/bin/sky", SKY)
     os.chmod(f"{folder}/bin/sky", 0o755)
-    words, queue = ("--engine", "skypilot", "-n", "4"), "jobs queue --all --output json"
+    words, queue = ("--engine", "skypilot", "--machines", "4"), "jobs queue --all --output json"
     launch = f"jobs launch --yes --detach-run --num-nodes 1 --name train {folder}/task.yaml"
     if "has no task.yaml" not in fleet(folder, *words).stderr or calls(folder):
         fail("without a task, something was done")
@@ -151,7 +151,7 @@ def skypilot(folder):
 def command(folder):
     write(f"{folder}/engine", 'echo "$SPOTNIK_FLEET_WANTED" >> "$FAKE/calls"; echo "$(cat "$FAKE/have") a storm"\n')
     write(f"{folder}/have", "3")
-    words = ("--engine", f"exec:sh {folder}/engine", "-n", "3")
+    words = ("--engine", f"exec:sh {folder}/engine", "--machines", "3")
     fleet(folder, *words)
     if calls(folder) != ["3"]:
         fail("the command was not told the number")
@@ -208,16 +208,16 @@ def slurm(folder):
     write(f"{folder}/job.sbatch", "")
     theirs = f"0';touch${{IFS}}$FAKE/bitten;' RUNNING spotnik:{folder}\n"
     write(f"{folder}/queue", f"7_0 RUNNING spotnik:{folder}\n{theirs}7_1 PENDING spotnik:{folder}\n")
-    fleet(folder, "--engine", "slurm", "-n", "1")
+    fleet(folder, "--engine", "slurm", "--machines", "1")
     if calls(folder) != ["scancel 7_1"] or os.path.exists(f"{folder}/bitten"):
         fail(f"a word of the queue was run: {os.listdir(folder)}")
     for path in ("a$(touch bitten)", "a`touch bitten`", "a'b", 'a"b', "a b", "a\\b", "a\tb", "a;b"):
-        command = [SPOTNIK, "slurm", "submit", "-n", "2", "--write", "--folder", path, "--", "true"]
+        command = [SPOTNIK, "slurm", "submit", "--nodes", "2", "--write", "--folder", path, "--", "true"]
         said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
         if said.returncode != 1 or "name a folder" not in said.stderr or os.path.exists(f"{folder}/{path}/job.sbatch"):
             fail(f"a script was written in {path!r}: {said}")
     os.mkdir(f"{folder}/it's")
-    if fleet(f"{folder}/it's", "--engine", "slurm", "-n", "1").returncode != 2:
+    if fleet(f"{folder}/it's", "--engine", "slurm", "--machines", "1").returncode != 2:
         fail("a folder with a quote was taken")
     print("slurm: no word of another user is run, nor what stands in a path")
 
@@ -249,12 +249,12 @@ def refused(folder):
     for words in (
         (),
         ("--engine", "slurm"),
-        ("--engine", "x", "-n", "2"),
-        ("--engine", "kubernetes", "-n", "2", "--plan", "p"),
-        ("--engine", "slurm", "-n", "0"),
-        ("--engine", "kubernetes", "--name", "a;b", "-n", "1"),
-        ("--engine", "exec:", "-n", "1"),
-        ("--engine", "slurm", "-n", "1", "--replan", "true"),
+        ("--engine", "x", "--machines", "2"),
+        ("--engine", "kubernetes", "--machines", "2", "--plan", "p"),
+        ("--engine", "slurm", "--machines", "0"),
+        ("--engine", "kubernetes", "--name", "a;b", "--machines", "1"),
+        ("--engine", "exec:", "--machines", "1"),
+        ("--engine", "slurm", "--machines", "1", "--replan", "true"),
     ):
         if fleet(folder, *words).returncode != 2:
             fail(f"{words} was not refused")
