@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -324,14 +325,27 @@ static void pipe_end(const struct agent *agent, struct agent_worker *worker,
     pipe->used = 0;
 }
 
+/* After copytruncate of logrotate the file ends before our place: the next line is its first. */
+static bool is_truncated(int fd)
+{
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    struct stat file;
+
+    return at > 0 && !fstat(fd, &file) && file.st_size < at && lseek(fd, 0, SEEK_SET) == 0;
+}
+
 void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     while (pipe->fd >= 0) {
         ssize_t got = read(pipe->fd, pipe->line + pipe->used, sizeof(pipe->line) - pipe->used);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
-        if (got == 0 && pipe->is_file)
-            return;
+        if (got == 0 && pipe->is_file) {
+            if (!is_truncated(pipe->fd))
+                return;
+            pipe->used = 0;
+            continue;
+        }
         if (got <= 0) {
             pipe_end(agent, worker, pipe);
             return;

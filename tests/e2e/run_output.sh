@@ -6,7 +6,8 @@
 #   2. that is so on a terminal without being said, and on a pipe all are shown;
 #   3. --log-dir keeps all that each worker prints, whatever is shown; files are appended to, and their owner alone reads them;
 #   4. no line is torn: halves that come at different times stand in one line. Where the agent
-#      itself is killed the workers end, and the files of --log-dir are whole.
+#      itself is killed the workers end, and the files of --log-dir are whole;
+#   5. a file of --log-dir that logrotate cuts to nothing (copytruncate) goes on at its beginning, and so does the screen.
 #
 #     run_output.sh SPOTNIK WORKER
 set -u
@@ -151,6 +152,22 @@ wait $run 2>/dev/null
 timeout 60 tail --pid="$(sed -n "s/^\[w0\] pid //p" "$dir/out")" -f /dev/null || fail "a worker lives on without its agent"
 [ ! -e "$dir/wrong" ] || fail "a worker without --log-dir went on after its agent"
 echo "lines: whole, also where the agent is killed, and its workers end with it"
+
+# 5. As logrotate does with copytruncate: the file is copied, and cut to nothing while its worker has it open.
+begin "$spotnik" run -q -n 1 --log-dir "$dir/rotated" -- sh -c 'echo "a long first line"; until [ -e "$dir/cut" ]; do sleep 0.01; done; echo short
+until [ -e "$dir/read" ]; do sleep 0.01; done; echo last'
+wait_for out '^\[w0\] a long first line'
+cp "$dir/rotated/w0.log" "$dir/rotated/w0.log.1"
+: >"$dir/rotated/w0.log"
+: >"$dir/cut"
+wait_for out '^\[w0\] short'
+: >"$dir/read"
+wait $run
+status_is 0 $? "run whose log is rotated"
+[ "$(cat "$dir/rotated/w0.log")" = "short
+last" ] || fail "the file does not begin anew: $(od -c "$dir/rotated/w0.log" | head)"
+[ "$(grep -c . "$dir/out")" = 3 ] || fail "not three lines on the screen"
+echo "rotation: lines after it are shown, and the file begins anew"
 
 # Two options for what steps wait for would leave one of them unheard.
 "$spotnik" run -n 2:3 --min 2 -- true >"$dir/out" 2>"$dir/err"
