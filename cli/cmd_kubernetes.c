@@ -265,6 +265,24 @@ static void put_environment(const struct request *request, int indent)
     }
 }
 
+/* A member answers as soon as it looks for its job, however many readers hold the page open. It may
+ * take an hour to begin, and five minutes to be replaced. 1: no member answered. */
+static void put_probes(const struct request *request, int indent)
+{
+    static const char *const probes[][2] = {
+        { "startupProbe", "periodSeconds: 10, failureThreshold: 360" },
+        { "livenessProbe", "periodSeconds: 30, failureThreshold: 10" }
+    };
+
+    for (int i = 0; i < 2; i++) {
+        printf("%*s%s: {%s, timeoutSeconds: 10, exec: {command: [sh, -c, \"spotnik status --peers ",
+               indent, "", probes[i][0], probes[i][1]);
+        for (uint32_t worker = 0; worker < request->workers; worker++)
+            printf("%s$POD_IP:%u", worker ? "," : "", PORT + worker);
+        puts(" --key-file /etc/spotnik/key > /dev/null; [ $? != 1 ]\"]}}");
+    }
+}
+
 static void put_volumes(const struct request *request, int indent)
 {
     put(indent, "volumes:");
@@ -292,6 +310,7 @@ static void put_container(const struct request *request, int indent)
         put(indent + 2, "- containerPort: %u", PORT + i);
         put(indent + 2, "  protocol: TCP");
     }
+    put_probes(request, indent + 2);
     put_resources(request, indent + 2);
     put(indent + 2, "volumeMounts:");
     put(indent + 2, "- name: key");

@@ -97,16 +97,18 @@ def check_printed():
     words = command_of(job)
     assert words[:9] == ["spotnik", "run", "-n", "2", "--respawn", "--min", "4", "--peers", "dns://train-[0-1].train"], words
     assert words[-2:] == ["python", 'a "b" $c'], words
-    limits = next(pods(job))["containers"][0]["resources"]["limits"]
+    worker = next(pods(job))["containers"][0]
+    assert all("$POD_IP:21210,$POD_IP:21211 " in worker[kind]["exec"]["command"][2] for kind in ("startupProbe", "livenessProbe")), worker
+    limits = worker["resources"]["limits"]
     assert limits == {"memory": "64Gi", "nvidia.com/gpu": "1"} and len(next(pods(job))["tolerations"]) == 2
-    _, whole = printed("-n", "4", "--queue", "team")
+    _, whole = printed("--pods", "4", "--queue", "team")
     assert "annotations" not in whole["metadata"], "Kueue refuses a least parallelism that is all"
-    _, elastic = printed("-n", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")
+    _, elastic = printed("--pods", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")
     assert elastic["metadata"]["annotations"] == {"kueue.x-k8s.io/elastic-job": "true"}
     assert len(next(pods(elastic))["volumes"]) == 1 and "dns://other-0.other" in command_of(elastic)
-    (jobset,) = printed("-n", "2:3", "--kind", "jobset")
+    (jobset,) = printed("--pods", "2:3", "--kind", "jobset")
     assert "dns://train-node-0-[0-1].train" in command_of(jobset)
-    runtime, train = printed("-n", "2:3", "--kind", "trainjob", "--queue", "team")
+    runtime, train = printed("--pods", "2:3", "--kind", "trainjob", "--queue", "team")
     assert runtime["spec"]["mlPolicy"]["numNodes"] == 3 and train["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
     assert "dns://$(JOBSET)-node-0-[0-1].$(JOBSET)" in command_of(runtime) and command_of(runtime)[-2] == "python"
 

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PORT 21210    /* of the first worker of a pod */
+#define PROBED_MOST 8 /* workers that a probe asks */
+
 static void put_string(const char *text, FILE *out)
 {
     json_t *json = json_string(text);
@@ -233,6 +236,25 @@ static unsigned workers_in(const struct spotnik_fleet *fleet)
     return workers;
 }
 
+/* As spotnik kubernetes writes them: a worker answers as soon as it looks for its job. */
+static void kubernetes_probes(unsigned workers, FILE *out)
+{
+    static const char *const probes[][2] = {
+        { "startupProbe", "periodSeconds: 10, failureThreshold: 360" },
+        { "livenessProbe", "periodSeconds: 30, failureThreshold: 10" },
+    };
+
+    for (size_t i = 0; i < 2; i++) {
+        fprintf(out,
+                "        %s: {%s, timeoutSeconds: 10, exec: {command: [sh, -c, \"spotnik status "
+                "--peers ",
+                probes[i][0], probes[i][1]);
+        for (unsigned worker = 0; worker < workers && worker < PROBED_MOST; worker++)
+            fprintf(out, "%s$POD_IP:%u", worker ? "," : "", PORT + worker);
+        fputs(" --key-file /etc/spotnik/key > /dev/null; [ $? != 1 ]\"]}}\n", out);
+    }
+}
+
 static void kubernetes_container(const struct spotnik_plan_context *x,
                                  const struct spotnik_group *g, const char *name, FILE *out)
 {
@@ -252,6 +274,7 @@ static void kubernetes_container(const struct spotnik_plan_context *x,
           "              fieldPath: status.podIP\n        - name: SPOTNIK_CHECKPOINT\n"
           "          value: /data/checkpoints\n        ports:\n        - containerPort: 21210\n",
           out);
+    kubernetes_probes(workers_of(g->offer), out);
     if (g->offer->accelerators > 0)
         fprintf(out, "        resources: {limits: {nvidia.com/gpu: %.0f}}\n",
                 ceil(g->offer->accelerators));
