@@ -21,15 +21,24 @@ int spotnik_cli_refuse(const char *command, int code, const char *format, ...)
     return code;
 }
 
+/* "plan" for "/usr/libexec/spotnik/spotnik-plan", as users call it. */
+static const char *command_of(const char *program)
+{
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+
+    return strncmp(name, "spotnik-", 8) ? name : name + 8;
+}
+
 int spotnik_cli_options(int argc, char **argv, const char *letters, const struct option *options,
                         const char *usage, bool (*take)(void *call, int option), void *call)
 {
+    const char *command = command_of(argv[0]);
     int option, which = -1;
 
     optind = 0; /* from the beginning, even after an earlier look */
     while ((option = getopt_long(argc, argv, letters, options, &which)) != -1) {
         if (option != '?' && optarg && !*optarg && which >= 0)
-            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE,
+            return spotnik_cli_refuse(command, SPOTNIK_EXIT_USAGE,
                                       "--%s has no value: what stands behind it is empty",
                                       options[which].name);
         if (option == 'h') {
@@ -38,8 +47,8 @@ int spotnik_cli_options(int argc, char **argv, const char *letters, const struct
         }
         /* it, or getopt, has said what is wrong: that is not to scroll away */
         if (!take(call, option))
-            return spotnik_cli_refuse(argv[0], SPOTNIK_EXIT_USAGE,
-                                      "spotnik %s --help tells all options", argv[0]);
+            return spotnik_cli_refuse(command, SPOTNIK_EXIT_USAGE,
+                                      "spotnik %s --help tells all options", command);
     }
     return -1;
 }

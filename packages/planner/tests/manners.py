@@ -19,6 +19,7 @@ def run(*words, code=0):
 
 def main(folder):
     plan = ("plan", "--deadline", "40h", "--target")
+    assert "spotnik plan: spotnik plan --help" in run("plan", "--nonsense", code=2)
     # members without a job
     assert "--from-status" in run(*plan, "epochs=9", "--running", "p3.2xlarge=spot", code=1)
     for words, why in (((), "how much work"), (("--target", "epochs=9", "6h", "--deadline", "1s"), "what is '6h'"),
