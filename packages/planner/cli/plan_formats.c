@@ -10,6 +10,7 @@
 
 #define PORT 21210    /* of the first worker of a pod */
 #define PROBED_MOST 8 /* workers that a probe asks */
+#define MEMBERS_MOST 256
 
 static void put_string(const char *text, FILE *out)
 {
@@ -69,6 +70,22 @@ static unsigned workers_of(const struct spotnik_offer *offer)
     return (unsigned)fmax(1, ceil(offer->accelerators > 0 ? offer->accelerators : offer->vcpus));
 }
 
+static unsigned workers_in(const struct spotnik_fleet *fleet)
+{
+    unsigned workers = 0;
+
+    for (size_t i = 0; i < fleet->group_count; i++)
+        workers += workers_of(fleet->groups[i].offer) * fleet->groups[i].machines;
+    return workers;
+}
+
+/* spotnik run admits 256 members unless it is told otherwise. */
+static const char *most_of(const struct spotnik_fleet *fleet, char text[24])
+{
+    snprintf(text, 24, workers_in(fleet) > MEMBERS_MOST ? " --max %u" : "", workers_in(fleet));
+    return text;
+}
+
 /* What all systems say of a plan, in a comment: no line of it ends early, whatever the names. */
 static void put_head(const struct spotnik_plan_context *x, FILE *out)
 {
@@ -104,16 +121,16 @@ static void sky_machine(const struct spotnik_group *g, FILE *out)
 /* SkyPilot says how many GPUs the machines have that it has found. */
 static void sky_run(const struct spotnik_plan_context *x, unsigned machines, FILE *out)
 {
-    char command[sizeof(x->command)], script[sizeof(x->command) + 600];
+    char command[sizeof(x->command)], script[sizeof(x->command) + 600], most[24];
 
     command_fill(x, command, sizeof(command));
     snprintf(script, sizeof(script),
              "umask 077 && printf '%%s\\n' \"$SPOTNIK_KEY\" > ~/job.key\n"
              "export SPOTNIK_CHECKPOINT=/checkpoints/$SKYPILOT_TASK_ID\n"
              "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus ? gpus : $(nproc)))\n"
-             "spotnik run -n $workers --respawn --min $((%u * workers)) --peers skypilot "
+             "spotnik run -n $workers --respawn --min $((%u * workers))%s --peers skypilot "
              "--key-file ~/job.key -- %s\n",
-             least_of(machines), command);
+             least_of(machines), most_of(chosen(x), most), command);
     fputs("run: ", out);
     put_string(script, out);
     fputc('\n', out);
@@ -227,15 +244,6 @@ static void put_peers(const struct spotnik_fleet *fleet, const char *name, FILE 
     fputc('"', out);
 }
 
-static unsigned workers_in(const struct spotnik_fleet *fleet)
-{
-    unsigned workers = 0;
-
-    for (size_t i = 0; i < fleet->group_count; i++)
-        workers += workers_of(fleet->groups[i].offer) * fleet->groups[i].machines;
-    return workers;
-}
-
 /* As spotnik kubernetes writes them: a worker answers as soon as it looks for its job. */
 static void kubernetes_probes(unsigned workers, FILE *out)
 {
@@ -264,8 +272,11 @@ static void kubernetes_container(const struct spotnik_plan_context *x,
             "      containers:\n      - name: worker\n        image: registry.example/train:1  "
             "# yours, with spotnik in it\n"
             "        command: [\"spotnik\", \"run\", \"-n\", \"%u\", \"--respawn\", \"--min\", "
-            "\"%u\", \"--peers\", ",
+            "\"%u\", ",
             workers_of(g->offer), least_of(workers_in(chosen(x))));
+    if (workers_in(chosen(x)) > MEMBERS_MOST)
+        fprintf(out, "\"--max\", \"%u\", ", workers_in(chosen(x)));
+    fputs("\"--peers\", ", out);
     put_peers(chosen(x), name, out);
     fputs(", \"--key-file\", \"/etc/spotnik/key\", \"--\", \"sh\", \"-c\", ", out);
     command_fill(x, command, sizeof(command));
@@ -346,7 +357,7 @@ int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *ou
 int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], command[sizeof(x->command)];
+    char name[41], command[sizeof(x->command)], most[24];
 
     if (!fleet)
         return -1;
@@ -368,8 +379,9 @@ int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
             "[ -e job.key ] || spotnik key job.key || exit 1  # in a folder that all nodes see\n"
             "export SPOTNIK_CHECKPOINT=$PWD/checkpoints; mkdir -p checkpoints\n"
             "srun --no-kill --kill-on-bad-exit=0 \\\n"
-            "    spotnik run -n %u --respawn --min %u --peers slurm --key-file job.key -- %s\n"
+            "    spotnik run -n %u --respawn --min %u%s --peers slurm --key-file job.key -- %s\n"
             "rc=$?\n[ $rc -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n",
-            workers_of(offer), least_of(machines) * workers_of(offer), command);
+            workers_of(offer), least_of(machines) * workers_of(offer), most_of(fleet, most),
+            command);
     return 0;
 }

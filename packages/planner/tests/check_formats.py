@@ -84,7 +84,21 @@ def slurm():
     assert said.stdout.split("\0")[-2] == NAME and not os.path.exists("planted"), said
 
 
-for check in (ec2_fleet, kubernetes, skypilot, slurm, started):
+def many():
+    """More members than a job admits unless it is told: 48 machines of eight GPUs."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("job.json", json.dumps({"name": "many", "devices": {"A100": {"samples_per_s": 100}}, "batches": [65536], "samples_per_epoch": 1e6,
+                                                    "gradient_mb": 1})),
+                           ("prices.csv", "instance_type,region,accelerator,accelerator_count,vcpus,on_demand_usd_per_h\nbig,here,A100,8,96,1\n")):
+            with open(f"{folder}/{name}", "w") as out:
+                out.write(text)
+        for fmt, word in (("slurm", " --max 384 "), ("skypilot", " --max 384 "), ("kubernetes", '"--max", "384"')):
+            text = subprocess.run([sys.argv[1], "plan", "--profile", f"{folder}/job.json", "--prices", f"{folder}/prices.csv", "--target", "samples=1.15e8",
+                                   "--deadline", "1.1h", "--confidence", "0.5", "-o", fmt, "--", "true"], check=True, capture_output=True, text=True).stdout
+            assert word in text, text
+
+
+for check in (ec2_fleet, kubernetes, skypilot, slurm, many, started):
     try:
         check()
         checked.append(check.__name__)
