@@ -188,8 +188,7 @@ int spotnik_profile_measure(const struct spotnik_profile_order *order,
     p.reference_batch = order->batches[0];
     p.gradient_bytes = grid.at[0][0].reduce_bytes;
     p.state_bytes = 2 * p.gradient_bytes;
-    double host = spotnik_profile_fit_host(points, count, p.gradient_bytes);
-    p.host_bytes_per_s = isnan(host) ? p.host_bytes_per_s : host;
+    spotnik_profile_fit_waits(points, count, &p);
     p.overlap = 0; /* what compute hides is not in the time that was waited for */
     if (grid.loss.steps > 0) {
         p.recover_s = grid.loss.recover_s;

@@ -115,7 +115,8 @@ static double predicted_step_s(const struct spotnik_profile *profile,
            between_s =
                spotnik_ring_allreduce_s(profile->gradient_bytes, machines, link, profile->hop_s);
     /* memory and ring work on different pieces at a time */
-    double step_s = spotnik_ring_step_s(compute_s, fmax(memory_s, between_s), profile->overlap),
+    double step_s = spotnik_ring_step_s(compute_s, fmax(memory_s, between_s), profile->overlap)
+                    + profile->skew_s * spotnik_skew_growth(spotnik_fleet_devices(fleet, alive)),
            measured_s = measured_of(profile, fleet, alive);
     return isnan(measured_s) ? step_s : machines == 1 ? measured_s : fmax(measured_s, step_s);
 }

@@ -227,6 +227,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
                                          "critical_batch",
                                          "link_gbps",
                                          "host_gbps",
+                                         "skew_ms",
                                          "hop_us",
                                          "overlap",
                                          "startup_s",
@@ -237,7 +238,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
                                          "measured",
                                          NULL };
     struct spotnik_profile p;
-    double gradient_mb, state_mb, gbps, host_gbps, hop_us;
+    double gradient_mb, state_mb, gbps, host_gbps, skew_ms, hop_us;
     const char *name = json_string_value(json_object_get(json, "name"));
 
     spotnik_profile_empty(&p);
@@ -256,6 +257,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
         || spotnik_json_number(path, json, "link_gbps", 0, 1e5, 0, &gbps, fault)
         || spotnik_json_number(path, json, "host_gbps", 1e-6, 1e6, HOST_BYTES_PER_S * 8 / 1e9,
                                &host_gbps, fault)
+        || spotnik_json_number(path, json, "skew_ms", 0, 1e7, 0, &skew_ms, fault)
         || spotnik_json_number(path, json, "hop_us", 0, 1e7, 50, &hop_us, fault)
         || spotnik_json_number(path, json, "overlap", 0, 1, p.overlap, &p.overlap, fault)
         || spotnik_json_number(path, json, "startup_s", 0, 1e5, p.startup_s, &p.startup_s, fault)
@@ -270,6 +272,7 @@ int spotnik_profile_parse(const char *path, const json_t *json, struct spotnik_p
     p.state_bytes = state_mb * 1e6;
     p.link_bytes_per_s = gbps * 1e9 / 8;
     p.host_bytes_per_s = host_gbps * 1e9 / 8;
+    p.skew_s = skew_ms / 1e3;
     p.hop_s = hop_us / 1e6;
     *profile_out = p;
     return 0;
@@ -300,13 +303,14 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
     for (size_t i = 0; i < p->batch_count; i++)
         json_array_append_new(batches, json_real(p->batches[i]));
     json_t *json = json_pack(
-        "{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
-        p->name, "devices", devices, "batches", batches, "samples_per_epoch", p->samples_per_epoch,
-        "gradient_mb", p->gradient_bytes / 1e6, "state_mb", p->state_bytes / 1e6, "reference_batch",
-        p->reference_batch, "link_gbps", p->link_bytes_per_s * 8 / 1e9, "host_gbps",
-        p->host_bytes_per_s * 8 / 1e9, "hop_us", p->hop_s * 1e6, "overlap", p->overlap, "startup_s",
-        p->startup_s, "recover_s", p->recover_s, "join_s", p->join_s, "checkpoint_every_s",
-        p->checkpoint_every_s, "error", p->error);
+        "{s:s, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+        "name", p->name, "devices", devices, "batches", batches, "samples_per_epoch",
+        p->samples_per_epoch, "gradient_mb", p->gradient_bytes / 1e6, "state_mb",
+        p->state_bytes / 1e6, "reference_batch", p->reference_batch, "skew_ms", p->skew_s * 1e3,
+        "link_gbps", p->link_bytes_per_s * 8 / 1e9, "host_gbps", p->host_bytes_per_s * 8 / 1e9,
+        "hop_us", p->hop_s * 1e6, "overlap", p->overlap, "startup_s", p->startup_s, "recover_s",
+        p->recover_s, "join_s", p->join_s, "checkpoint_every_s", p->checkpoint_every_s, "error",
+        p->error);
     if (json && isfinite(p->critical_batch))
         json_object_set_new(json, "critical_batch", json_real(p->critical_batch));
     json_t *measured = p->measured_count ? json_array() : NULL;
@@ -318,6 +322,11 @@ json_t *spotnik_profile_json(const struct spotnik_profile *p)
     if (json && measured)
         json_object_set_new(json, "measured", measured);
     return json;
+}
+
+double spotnik_skew_growth(double devices)
+{
+    return devices > 1 ? 1 + 0.7 * log2(devices / 2) : 0;
 }
 
 double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch)

@@ -44,6 +44,7 @@ struct spotnik_profile {
     double link_bytes_per_s; /* 0: the instance's own */
     /* memory and PCIe of one machine, for all of its devices together */
     double host_bytes_per_s;
+    double skew_s; /* what the slower of two devices keeps the other waiting */
     double hop_s, overlap;
     double startup_s, recover_s, join_s, checkpoint_every_s;
     double error; /* relative standard error of a predicted time */
@@ -69,6 +70,9 @@ double spotnik_profile_measured_most(const struct spotnik_profile *profile,
                                      const char *accelerator);
 json_t *spotnik_profile_json(const struct spotnik_profile *profile);
 
+/* How many times as long as with two devices all wait for the slowest of n: its expectation in
+ * draws from one normal distribution, within 8 % up to 64; 0 for one. */
+double spotnik_skew_growth(double devices);
 /* Epochs at a batch, when `epochs` are needed at the reference batch. */
 double spotnik_profile_epochs(const struct spotnik_profile *profile, double epochs, double batch);
 /* By name, else one of the same chip (accelerators.h). */

@@ -45,13 +45,43 @@ void spotnik_profile_fit_device(const struct spotnik_step_point *points, size_t 
     device_out->contention = compared > 0 ? fmax(0, slower / compared) : 0;
 }
 
-double spotnik_profile_fit_host(const struct spotnik_step_point *points, size_t count,
-                                double gradient_bytes)
+/* Waits are skew x growth + rate x workers: least squares over the points of several workers. False
+ * where these are all of one number. */
+static bool waits_solve(const struct spotnik_step_point *points, size_t count, double *skew_out,
+                        double *rate_out)
 {
-    double least = INFINITY;
+    double gg = 0, gn = 0, nn = 0, gw = 0, nw = 0;
 
+    for (size_t i = 0; i < count; i++) {
+        double n = points[i].workers, growth = spotnik_skew_growth(n), w = points[i].wait_s;
+        gg += growth * growth;
+        gn += growth * n;
+        nn += n * n * (n > 1);
+        gw += growth * w;
+        nw += n * w * (n > 1);
+    }
+    double determinant = gg * nn - gn * gn;
+    if (!(determinant > 1e-6 * gg * nn))
+        return false;
+    *skew_out = (gw * nn - nw * gn) / determinant;
+    *rate_out = (nw * gg - gw * gn) / determinant;
+    return true;
+}
+
+void spotnik_profile_fit_waits(const struct spotnik_step_point *points, size_t count,
+                               struct spotnik_profile *profile)
+{
+    double least = profile->gradient_bytes / profile->host_bytes_per_s, skew, rate, sum = 0,
+           growths = 0;
+
+    if (!waits_solve(points, count, &skew, &rate) || rate < least || skew < 0)
+        rate = least;
     for (size_t i = 0; i < count; i++)
-        if (points[i].workers > 1 && points[i].wait_s > 0)
-            least = fmin(least, points[i].workers * gradient_bytes / points[i].wait_s);
-    return isfinite(least) ? least : NAN;
+        if (points[i].workers > 1) {
+            sum += points[i].wait_s - rate * points[i].workers;
+            growths += spotnik_skew_growth(points[i].workers);
+        }
+    profile->skew_s = growths > 0 ? fmax(0, sum / growths) : 0;
+    if (rate > 0)
+        profile->host_bytes_per_s = profile->gradient_bytes / rate;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From measured steps on one host to the numbers of a profile: a worker's time for its share of the
- * batch, what workers of one host slow each other down, and what the host's memory carries. */
+ * batch, what workers of one host slow each other down, and how long they wait for each other. */
 #ifndef SPOTNIK_PLAN_PROFILE_FIT_H
 #define SPOTNIK_PLAN_PROFILE_FIT_H
 
@@ -16,9 +16,9 @@ struct spotnik_step_point {
  * first. */
 void spotnik_profile_fit_device(const struct spotnik_step_point *points, size_t count,
                                 struct spotnik_device *device_out);
-/* What the host carries when its workers reduce `gradient_bytes` each; NAN when none of the points
- * has two workers that wait. */
-double spotnik_profile_fit_host(const struct spotnik_step_point *points, size_t count,
-                                double gradient_bytes);
+/* Sets skew_s and, where the waits of two numbers of workers tell it, or are shorter than memory
+ * allows, host_bytes_per_s. Points of one worker do not count. */
+void spotnik_profile_fit_waits(const struct spotnik_step_point *points, size_t count,
+                               struct spotnik_profile *profile);
 
 #endif

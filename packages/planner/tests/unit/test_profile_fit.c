@@ -28,9 +28,6 @@ TEST(constant_and_rate)
     near(device.sample_s, 10e-6, 1e-12);
     near(device.contention, 0, 1e-9);
     near(device.batch_most, 7, 0);
-    /* two gradients of 1 MB in the slower of two waits */
-    near(spotnik_profile_fit_host(points, 4, 1e6), 1e9, 1);
-    assert_true(isnan(spotnik_profile_fit_host(points, 2, 1e6)));
 }
 
 /* Half of the batch for each of two workers, and hardly less time: they share what is short. */
@@ -44,6 +41,30 @@ TEST(workers_of_one_host_slow_each_other)
     near(device.fixed_s, 0, 0);
     near(device.sample_s * 256, 10.9e-3, 1e-12);
     near(device.contention, 11.9 / 5.45 - 1, 1e-9);
+}
+
+/* 2 ms with two workers: some of it memory, which grows with the workers, the rest the slower
+ * one. */
+TEST(waits)
+{
+    struct spotnik_step_point points[4] = { { 1, 256, 1, 9 }, { 2, 256, 1, 2e-3 } };
+    struct spotnik_profile p;
+
+    spotnik_profile_empty(&p);
+    p.gradient_bytes = 12.5e6;
+    spotnik_profile_fit_waits(points, 1, &p); /* one worker waits for no other */
+    near(p.skew_s, 0, 0);
+    spotnik_profile_fit_waits(points, 2, &p);
+    near(p.host_bytes_per_s, 25e9, 1); /* as where nothing was measured: 0.5 ms a worker */
+    near(p.skew_s, 1e-3, 1e-9);
+    /* with four and eight workers the memory of this host shows: 2 ms a worker, 3 ms of skew */
+    for (size_t i = 1; i < 4; i++) {
+        points[i].workers = 1u << i;
+        points[i].wait_s = 2e-3 * points[i].workers + 3e-3 * spotnik_skew_growth(points[i].workers);
+    }
+    spotnik_profile_fit_waits(points, 4, &p);
+    near(p.host_bytes_per_s, 12.5e6 / 2e-3, 1e3);
+    near(p.skew_s, 3e-3, 1e-8);
 }
 
 int main(void)
