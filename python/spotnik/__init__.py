@@ -6,7 +6,6 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
-from .apart import Arrival, Request, fetch, publish, pull, push, store_open
 from .arrays import (
     allgather,
     allreduce,
@@ -59,6 +58,7 @@ from .job import (
     helper_shield,
     leave_on_sigterm,
 )
+from .p2p import Arrival, Request, fetch, publish, pull, push, store_open
 from .sync import Numbers, Rule, Sync, SyncReport, Vectors
 
 __version__ = "0.1.0"

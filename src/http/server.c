@@ -22,7 +22,7 @@
 #define CONNECTIONS_MAX 64
 /* At most so many connections that do not read the stream: one more closes the oldest. So slow ones
  * cannot keep a probe of /healthz out. */
-#define GUESTS_MAX 32
+#define CLIENTS_MAX 32
 #define READERS_MAX 24
 #define CONNECTION_MEMORY (16u * 1024)
 #define IDLE_S 30
@@ -39,14 +39,14 @@ struct reader {
 };
 
 /* A connection. The library's thread alone looks at them; oldest first. */
-struct guest {
+struct client {
     int fd;
     bool reads; /* the stream */
-    struct guest *next;
+    struct client *next;
 };
 
 struct spotnik_http {
-    struct guest *guests;
+    struct client *clients;
     const struct spotnik_http_library *lib;
     struct spotnik_http_config config;
     struct spotnik_gate door;
@@ -224,11 +224,11 @@ static bool reads(struct spotnik_http *http, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         http->lib->MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct guest *guest = info ? info->socket_context : NULL;
+    struct client *client = info ? info->socket_context : NULL;
 
-    if (!guest || spotnik_http_readers(http) >= READERS_MAX)
+    if (!client || spotnik_http_readers(http) >= READERS_MAX)
         return false;
-    guest->reads = true;
+    client->reads = true;
     return true;
 }
 
@@ -280,43 +280,43 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 /* The library finds the end of it, and closes it. */
 static void make_room(struct spotnik_http *http)
 {
-    struct guest *oldest = NULL;
+    struct client *oldest = NULL;
     uint32_t count = 0;
 
-    for (struct guest *guest = http->guests; guest; guest = guest->next) {
-        if (guest->reads || guest->fd < 0)
+    for (struct client *client = http->clients; client; client = client->next) {
+        if (client->reads || client->fd < 0)
             continue;
-        oldest = oldest ? oldest : guest;
+        oldest = oldest ? oldest : client;
         count++;
     }
-    if (count <= GUESTS_MAX)
+    if (count <= CLIENTS_MAX)
         return;
     shutdown(oldest->fd, SHUT_RDWR);
     oldest->fd = -1;
 }
 
-static void guest_new(struct spotnik_http *http, int fd, void **memory)
+static void client_new(struct spotnik_http *http, int fd, void **memory)
 {
-    struct guest *guest = calloc(1, sizeof *guest), **at = &http->guests;
+    struct client *client = calloc(1, sizeof *client), **at = &http->clients;
 
-    if (!guest)
+    if (!client)
         return; /* it is not counted */
     while (*at)
         at = &(*at)->next;
-    guest->fd = fd;
-    *at = *memory = guest;
+    client->fd = fd;
+    *at = *memory = client;
     make_room(http);
 }
 
-static void guest_end(struct spotnik_http *http, struct guest *guest)
+static void client_end(struct spotnik_http *http, struct client *client)
 {
-    struct guest **at = &http->guests;
+    struct client **at = &http->clients;
 
-    while (*at && *at != guest)
+    while (*at && *at != client)
         at = &(*at)->next;
     if (*at)
-        *at = guest->next;
-    free(guest);
+        *at = client->next;
+    free(client);
 }
 
 /* A child made by fork() must not keep a dead member's readers connected. */
@@ -326,7 +326,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     struct spotnik_http *http = context;
 
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        guest_end(http, *memory);
+        client_end(http, *memory);
         return;
     }
     const union MHD_ConnectionInfo *info =
@@ -334,7 +334,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     if (!info)
         return;
     spotnik_fork_note(info->connect_fd);
-    guest_new(http, info->connect_fd, memory);
+    client_new(http, info->connect_fd, memory);
 }
 
 /* ---- life ---- */

@@ -27,7 +27,7 @@ enum spotnik_purpose {
     /* src/p2p speaks on it; over a Unix socket between members of one host */
     SPOTNIK_PURPOSE_EXCHANGE,
     /* one more connection for the data that another began to carry with DATA */
-    SPOTNIK_PURPOSE_WIDEN,
+    SPOTNIK_PURPOSE_ADD_CONNECTION,
     SPOTNIK_PURPOSE_DUMP, /* spotnik dump: one line of text, then close */
 };
 

@@ -45,7 +45,7 @@ struct spotnik_pending {
     struct spotnik_origin origin; /* not dialled; */
     bool kept;                    /* and of a member's address, or of our own user */
     uint64_t deadline_ns;
-    /* BACK, WIDEN: of the connection that we answer, or widen */
+    /* BACK, ADD_CONNECTION: of the connection that we answer, or add to */
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_shake shake;
     char *reply; /* STATUS, PEERS, DUMP: what is still to be written */

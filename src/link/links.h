@@ -26,7 +26,7 @@ struct spotnik_links_hooks {
      * `dialled`: by us. */
     void (*adopt)(void *context, struct spotnik_pending *pending, enum spotnik_purpose purpose,
                   bool dialled);
-    /* One that we dialled is not to be had. `name`: of the connection that it was to widen. */
+    /* One that we dialled is not to be had. `name`: of the connection that it was to add to. */
     void (*failed)(void *context, enum spotnik_purpose purpose, const struct spotnik_member *peer,
                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
     /* Begin to connect to the memory of a member of this host: 0 or -errno. */
@@ -91,7 +91,7 @@ uint64_t spotnik_pending_list_refusals(const struct spotnik_links *links, char *
 int spotnik_pending_take(struct spotnik_links *links, struct spotnik_pending *pending);
 /* The member at the other end. */
 const struct spotnik_member *spotnik_pending_peer(const struct spotnik_pending *pending);
-/* The name of the connection, and of the one that it widens. */
+/* The name of the connection, and of the one that it is added to. */
 void spotnik_pending_name(const struct spotnik_pending *pending,
                           uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
 void spotnik_pending_adds_connection(const struct spotnik_pending *pending,

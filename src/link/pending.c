@@ -133,7 +133,7 @@ static void shake_init(struct spotnik_links *links, struct spotnik_pending *pend
     links->hooks.presence(links->hooks.context, &credentials.presence);
     if (pending->purpose == SPOTNIK_PURPOSE_BACK)
         spotnik_shake_init_back(&pending->shake, &credentials, pending->name);
-    else if (pending->purpose == SPOTNIK_PURPOSE_WIDEN)
+    else if (pending->purpose == SPOTNIK_PURPOSE_ADD_CONNECTION)
         spotnik_shake_init_add_connection(&pending->shake, &credentials, pending->name);
     else
         spotnik_shake_init_client(&pending->shake, &credentials, pending->purpose);
@@ -183,7 +183,7 @@ void spotnik_pending_answer(struct spotnik_links *links, const struct spotnik_me
 void spotnik_pending_add_connection(struct spotnik_links *links, const struct spotnik_member *peer,
                                     const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    struct spotnik_pending *pending = dial_new(links, peer, SPOTNIK_PURPOSE_WIDEN);
+    struct spotnik_pending *pending = dial_new(links, peer, SPOTNIK_PURPOSE_ADD_CONNECTION);
     if (pending == NULL)
         return; /* the channel stays as wide as it is */
     memcpy(pending->name, name, sizeof pending->name);
@@ -219,7 +219,7 @@ bool spotnik_pending_is_connected(const struct spotnik_links *links, struct spot
 
 static bool is_of_carrier(enum spotnik_purpose purpose)
 {
-    return purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_WIDEN
+    return purpose == SPOTNIK_PURPOSE_DATA || purpose == SPOTNIK_PURPOSE_ADD_CONNECTION
            || purpose == SPOTNIK_PURPOSE_SHARE;
 }
 
@@ -339,7 +339,7 @@ static void service_enter(struct spotnik_links *links, struct spotnik_pending *p
         if (!ourselves)
             adopt(links, pending);
         break;
-    case SPOTNIK_PURPOSE_WIDEN:
+    case SPOTNIK_PURPOSE_ADD_CONNECTION:
     case SPOTNIK_PURPOSE_SHARE:
         adopt(links, pending);
         break;

@@ -75,7 +75,7 @@ void spotnik_shake_init_add_connection(struct spotnik_shake *shake,
                                        const struct spotnik_credentials *credentials,
                                        const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
-    init_named(shake, credentials, name, SPOTNIK_PURPOSE_WIDEN);
+    init_named(shake, credentials, name, SPOTNIK_PURPOSE_ADD_CONNECTION);
 }
 
 void spotnik_shake_name(const struct spotnik_shake *shake,

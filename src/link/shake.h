@@ -48,12 +48,12 @@ void spotnik_shake_init_back(struct spotnik_shake *shake,
                              const struct spotnik_credentials *credentials,
                              const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* Client of one that widens another one, of which it was the client, too. */
+/* Client of one that is added to another one, of which it was the client, too. */
 void spotnik_shake_init_add_connection(struct spotnik_shake *shake,
                                        const struct spotnik_credentials *credentials,
                                        const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* After success: the name of this connection; and, on the server of one that answers or widens
+/* After success: the name of this connection; and, on the server of one that answers or is added to
  * another, the name of that. */
 void spotnik_shake_name(const struct spotnik_shake *shake,
                         uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);

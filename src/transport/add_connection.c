@@ -84,12 +84,12 @@ void spotnik_add_connection_end(struct spotnik_transport *transport,
         channel->more[i].count = 0;
     }
     channel->more_up = 0;
-    channel->widening = 0;
+    channel->adding = 0;
 }
 
 static bool is_due(const struct spotnik_channel *channel)
 {
-    return channel->first.up && channel->width > 1 + channel->more_up + channel->widening;
+    return channel->first.up && channel->width > 1 + channel->more_up + channel->adding;
 }
 
 static bool is_successor(const struct spotnik_transport *transport,
@@ -125,7 +125,7 @@ void spotnik_add_connection_look(struct spotnik_transport *transport,
         return;
     }
     while (is_due(channel)) {
-        channel->widening++;
+        channel->adding++;
         spotnik_pending_add_connection(transport->links, &channel->peer, channel->name);
     }
 }
@@ -135,7 +135,7 @@ static struct spotnik_channel *added_find(struct spotnik_transport *transport,
                                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
 {
     struct spotnik_channel *channel = spotnik_channel_find(transport, peer);
-    bool same = channel != NULL && channel->first.up && channel->widening > 0
+    bool same = channel != NULL && channel->first.up && channel->adding > 0
                 && memcmp(channel->name, name, sizeof channel->name) == 0;
     return same ? channel : NULL;
 }
@@ -143,7 +143,7 @@ static struct spotnik_channel *added_find(struct spotnik_transport *transport,
 /* One could not be had: the channel does without it as long as it stands. */
 static void narrowed(struct spotnik_channel *channel)
 {
-    channel->width = 1 + channel->more_up + channel->widening;
+    channel->width = 1 + channel->more_up + channel->adding;
 }
 
 /* The pending connection keeps its socket if no channel wants it any more. */
@@ -158,7 +158,7 @@ void spotnik_add_connection_adopt(struct spotnik_transport *transport,
         return;
     struct spotnik_connection *connection = &channel->more[channel->more_up];
     int fd = spotnik_pending_take(transport->links, pending);
-    channel->widening--;
+    channel->adding--;
     *connection = (struct spotnik_connection){ .up = true };
     if (spotnik_socket_watch(&connection->socket, transport->loop->data.fd, fd, SPOTNIK_SOCKET_LANE)
         != 0) {
@@ -178,7 +178,7 @@ void spotnik_add_connection_failed(struct spotnik_transport *transport,
     struct spotnik_channel *channel = added_find(transport, peer->id, name);
     if (channel == NULL)
         return;
-    channel->widening--;
+    channel->adding--;
     narrowed(channel);
 }
 

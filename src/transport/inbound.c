@@ -81,7 +81,7 @@ void spotnik_inbound_adopt(struct spotnik_transport *transport, struct spotnik_p
 }
 
 /* One more beside the one that it names. Closed by the caller if there is none. */
-void spotnik_inbound_widen(struct spotnik_transport *transport, struct spotnik_pending *pending)
+void spotnik_inbound_add(struct spotnik_transport *transport, struct spotnik_pending *pending)
 {
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
     struct spotnik_inbound *head = transport->inbounds;

@@ -49,8 +49,8 @@ struct spotnik_channel {
     struct spotnik_connection *more; /* SPOTNIK_WIDTH_MAX - 1 of them; NULL: never needed yet */
     uint32_t more_up;                /* of those, number that are up */
     bool wanted, pending;
-    bool expected;     /* by the present view */
-    uint32_t widening; /* further ones being opened */
+    bool expected;   /* by the present view */
+    uint32_t adding; /* further ones being opened */
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]; /* of the first connection */
     uint64_t turn_epoch, turn;              /* of the next frame */
@@ -209,7 +209,7 @@ void spotnik_standby_close(struct spotnik_transport *transport);
 
 /* inbound.c */
 void spotnik_inbound_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending);
-void spotnik_inbound_widen(struct spotnik_transport *transport, struct spotnik_pending *pending);
+void spotnik_inbound_add(struct spotnik_transport *transport, struct spotnik_pending *pending);
 void spotnik_inbound_cut(struct spotnik_transport *transport);
 void spotnik_inbound_close(struct spotnik_transport *transport);
 

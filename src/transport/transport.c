@@ -119,7 +119,7 @@ void spotnik_transport_adopt(struct spotnik_transport *transport, struct spotnik
     else if (dialled)
         spotnik_add_connection_adopt(transport, pending);
     else
-        spotnik_inbound_widen(transport, pending);
+        spotnik_inbound_add(transport, pending);
 }
 
 /* A failed SHARE is not reported: it is tried again, and until then steps go round the ring. */
@@ -129,7 +129,7 @@ void spotnik_transport_failed(struct spotnik_transport *transport, enum spotnik_
 {
     if (purpose == SPOTNIK_PURPOSE_DATA)
         spotnik_channel_failed(transport, peer);
-    else if (purpose == SPOTNIK_PURPOSE_WIDEN)
+    else if (purpose == SPOTNIK_PURPOSE_ADD_CONNECTION)
         spotnik_add_connection_failed(transport, peer, name);
 }
 

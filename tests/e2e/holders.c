@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store of which each part lies on two members only, and members that are killed one after the
  * other at random instants, each replaced: after some kills no part is where it began. Claim: no
- * update that was answered is lost and none counts twice, which the workers check (apart.h);
+ * update that was answered is lost and none counts twice, which the workers check (p2p_turn.h);
  * nothing is left behind.
  *
  *     e2e-holders WORKER [places=5] [kills=25] [seed=1] [us=500] */

@@ -27,7 +27,7 @@
  * Needs root and the program `ip`; says so and is skipped (77) where they are missing.
  *
  *     e2e-network WORKER [limit_ms=500] [five=1] [four=1] [orphans=1] [resettled=1] [storms=2]
- *                 [seed=1] [apart_ms=500] */
+ *                 [seed=1] [p2p_turn_ms=500] */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -135,8 +135,8 @@ static bool the_parked_know(const struct cluster *cluster)
     return true;
 }
 
-/* `a` and `b` are cut off together, for apart_ms and 300 steps. */
-static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t apart_ms,
+/* `a` and `b` are cut off together, for p2p_turn_ms and 300 steps. */
+static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t p2p_turn_ms,
                       const char *name)
 {
     uint64_t pause_ms;
@@ -155,7 +155,7 @@ static void partition(struct cluster *cluster, uint32_t a, uint32_t b, uint64_t 
 
     cluster_until(cluster, sides_others_are_parked, "the other side to say that it is parked",
                   PATIENCE_MS);
-    cluster_spend(cluster, apart_ms * SPOTNIK_MS);
+    cluster_spend(cluster, p2p_turn_ms * SPOTNIK_MS);
     sides.step = cluster_step(cluster) + 300;
     cluster_until(cluster, sides_those_go_on, "that side to go on for long", PATIENCE_MS);
     sides_parked_made_none(cluster);
@@ -329,7 +329,7 @@ static void finish(struct cluster *cluster)
     cluster_free(cluster);
 }
 
-static void five(const char *worker, uint64_t limit_ms, uint64_t apart_ms)
+static void five(const char *worker, uint64_t limit_ms, uint64_t p2p_turn_ms)
 {
     static struct cluster cluster;
 
@@ -337,7 +337,7 @@ static void five(const char *worker, uint64_t limit_ms, uint64_t apart_ms)
     settle(&cluster);
     within(&cluster, cut_one, (smallest(&cluster) + 1) % 5, limit_ms);
     within(&cluster, cut_one, smallest(&cluster), limit_ms);
-    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5, apart_ms,
+    partition(&cluster, smallest(&cluster), (smallest(&cluster) + 1) % 5, p2p_turn_ms,
               "2|3, the smallest id among the two, the three");
     within(&cluster, cut_mute, 1, limit_ms);
     within(&cluster, cut_deaf, 2, limit_ms);
@@ -345,7 +345,7 @@ static void five(const char *worker, uint64_t limit_ms, uint64_t apart_ms)
     finish(&cluster);
 }
 
-static void four(const char *worker, uint64_t apart_ms)
+static void four(const char *worker, uint64_t p2p_turn_ms)
 {
     static struct cluster cluster;
 
@@ -353,7 +353,7 @@ static void four(const char *worker, uint64_t apart_ms)
     settle(&cluster);
     uint32_t first = smallest(&cluster);
 
-    partition(&cluster, (first + 1) % 4, (first + 2) % 4, apart_ms,
+    partition(&cluster, (first + 1) % 4, (first + 2) % 4, p2p_turn_ms,
               "2|2, the half with the witness");
     reset_half(&cluster);
     finish(&cluster);
@@ -392,7 +392,7 @@ static void cut_two_off(struct cluster *cluster, const char *worker, uint32_t *r
                   PATIENCE_MS);
 }
 
-static void orphans(const char *worker, uint64_t apart_ms)
+static void orphans(const char *worker, uint64_t p2p_turn_ms)
 {
     static struct cluster cluster;
     uint32_t a, b;
@@ -402,7 +402,7 @@ static void orphans(const char *worker, uint64_t apart_ms)
         if (sides.among[i])
             cluster_kill(&cluster, i, SIGKILL);
     cluster_until(&cluster, the_rest_is_over, "the three to be dead", PATIENCE_MS);
-    cluster_spend(&cluster, apart_ms * SPOTNIK_MS);
+    cluster_spend(&cluster, p2p_turn_ms * SPOTNIK_MS);
     netns_move(a, false);
     netns_move(b, false);
     cluster_spend(&cluster, 2 * SPOTNIK_S); /* time enough for many ballots */
@@ -530,7 +530,7 @@ static void storm(const char *worker, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t apart_ms = cluster_argument(argc, argv, "apart_ms", 500);
+    uint64_t p2p_turn_ms = cluster_argument(argc, argv, "p2p_turn_ms", 500);
 
     if (argc < 2)
         return 2;
@@ -545,11 +545,11 @@ int main(int argc, char **argv)
         return 77;
     }
     if (cluster_argument(argc, argv, "five", 1))
-        five(argv[1], cluster_argument(argc, argv, "limit_ms", 500), apart_ms);
+        five(argv[1], cluster_argument(argc, argv, "limit_ms", 500), p2p_turn_ms);
     if (cluster_argument(argc, argv, "four", 1))
-        four(argv[1], apart_ms);
+        four(argv[1], p2p_turn_ms);
     for (uint64_t i = cluster_argument(argc, argv, "orphans", 1); i > 0; i--)
-        orphans(argv[1], apart_ms);
+        orphans(argv[1], p2p_turn_ms);
     if (cluster_argument(argc, argv, "resettled", 1))
         resettled(argv[1]);
     for (uint64_t i = 0; i < cluster_argument(argc, argv, "storms", 2); i++)

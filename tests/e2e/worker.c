@@ -11,15 +11,15 @@
  *     error CODE WORDS
  *     aim VALUE, dies VALUE     where it is built to die at points of the protocol (armed.h)
  *
- * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is that
- * of the agreed ones. With WORKER_ALL_KINDS there are collectives of every kind in its steps
- * (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be the same
- * whole number everywhere. With WORKER_APART it goes on after each of them outside of steps
- * (apart.h). With WORKER_HOLD it waits, when it has joined and before it is given the state, until
- * there is a file of that name; with WORKER_KEEPS it keeps the job so long after an error. With
- * WORKER_CHDIR it makes that its working directory when it has joined. With WORKER_BLOCKS it blocks
- * SIGUSR1 from then on. It checks the ledger itself: over each
- * epoch of data the samples of all committed steps are every index once. */
+ * With SPOTNIK_SYNC in the environment its weights are under that strategy, and the digest is
+ * that of the agreed ones. With WORKER_ALL_KINDS there are collectives of every kind in its
+ * steps (all_kinds.h). With WORKER_ONES=N there is a bucket of N ones in each, whose sum must be
+ * the same whole number everywhere. With WORKER_APART it goes on after each of them outside of
+ * steps (p2p_turn.h). With WORKER_HOLD it waits, when it has joined and before it is given the
+ * state, until there is a file of that name; with WORKER_KEEPS it keeps the job so long after an
+ * error. With WORKER_CHDIR it makes that its working directory when it has joined. With
+ * WORKER_BLOCKS it blocks SIGUSR1 from then on. It checks the ledger itself: over each epoch of
+ * data the samples of all committed steps are every index once. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #include "all_kinds.h"
-#include "apart.h"
+#include "p2p_turn.h"
 #include "spotnik/spotnik.h"
 #include "spotnik/sync.h"
 #ifdef WORKER_ARMED
@@ -52,9 +52,9 @@ struct worker {
     bool slow;  /* a replayed step takes half as long again as any other */
     bool light; /* the digest looks at the ballast here and there only */
     spotnik_job *job;
-    spotnik_sync *sync;    /* NULL: it averages gradients itself */
-    struct all_kinds *all; /* NULL: with all-reduces only */
-    struct apart *apart;   /* NULL: nothing outside of steps */
+    spotnik_sync *sync;     /* NULL: it averages gradients itself */
+    struct all_kinds *all;  /* NULL: with all-reduces only */
+    struct p2p_turn *apart; /* NULL: nothing outside of steps */
     float *w, *g, *ones;
     uint64_t ones_count; /* 0: without */
     uint8_t *ballast;    /* registered state that is never trained */
@@ -267,7 +267,7 @@ static int apply(struct worker *worker, const spotnik_step *step)
          digest(worker), status.view_epoch, status.size, step->replay, now_ns());
     tell_recoveries(worker, &status);
     const char *wrong =
-        worker->apart && !step->replay ? apart_turn(worker->apart, status.size) : NULL;
+        worker->apart && !step->replay ? p2p_turn_take(worker->apart, status.size) : NULL;
     if (wrong)
         tell(worker, "error 0 outside of step %" PRIu64 ": %s", step->number, wrong);
     return wrong != NULL;
@@ -425,7 +425,7 @@ static int enrol(struct worker *worker)
         block(SIGUSR1);
     hold(getenv("WORKER_HOLD"));
     if (getenv("WORKER_APART")) {
-        worker->apart = apart_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));
+        worker->apart = p2p_turn_new(worker->job, (uint32_t)atoi(getenv("WORKER_APART")));
         if (!worker->apart)
             return SPOTNIK_ERR_MEMORY;
     }
@@ -540,7 +540,7 @@ int main(int argc, char **argv)
     while (getenv("WORKER_LINGERS")) /* as an interpreter that takes down a large program */
         pause();
     all_kinds_free(worker.all);
-    apart_free(worker.apart);
+    p2p_turn_free(worker.apart);
     free(worker.w);
     free(worker.g);
     free(worker.ones);

@@ -228,7 +228,7 @@ static struct side side_new(struct spotnik_runtime *runtime, uint8_t name, uint8
     if (widened == 0)
         spotnik_inbound_adopt(runtime->transport, pending);
     else
-        spotnik_inbound_widen(runtime->transport, pending);
+        spotnik_inbound_add(runtime->transport, pending);
     if (pending->socket.fd >= 0) { /* not wanted */
         close(spotnik_socket_release(&pending->socket, runtime->loop.epoll_fd));
         close(fd[1]);

@@ -6,21 +6,21 @@
  * midst of it), and that every update that was answered, to members that have died since too, is in
  * the store, and none twice: each process adds to an element that is its own, and writes down what
  * was answered in a file beside the key. */
-#ifndef SPOTNIK_TESTS_APART_H
-#define SPOTNIK_TESTS_APART_H
+#ifndef SPOTNIK_TESTS_P2P_TURN_H
+#define SPOTNIK_TESTS_P2P_TURN_H
 
 #include "spotnik/p2p.h"
 
-struct apart;
+struct p2p_turn;
 
 /* Right after spotnik_join(); the store is opened after the first step, when others have pushed
  * long before. NULL: no memory. */
-struct apart *apart_new(spotnik_job *job, uint32_t copies);
+struct p2p_turn *p2p_turn_new(spotnik_job *job, uint32_t copies);
 
 /* One turn in the view of `size` members. NULL, or what is wrong. */
-const char *apart_turn(struct apart *apart, uint32_t size);
+const char *p2p_turn_take(struct p2p_turn *turn, uint32_t size);
 
 /* Before the job ends. Accepts NULL. */
-void apart_free(struct apart *apart);
+void p2p_turn_free(struct p2p_turn *turn);
 
 #endif
