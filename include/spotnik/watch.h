@@ -43,7 +43,7 @@ SPOTNIK_API int spotnik_observe(spotnik_job *job, const char *name, double value
 
 /**
  * Call @p log for each message, on a thread of the library, one call at a time, soon after the
- * event. Of this library it may call only spotnik_status() and spotnik_members(). NULL ends this;
+ * event. Inside it, call only spotnik_status() and spotnik_members() of this library. NULL ends it;
  * no call runs once this returns. On the thread of the job. Errors: ARGUMENT, SYSTEM, MEMORY.
  */
 SPOTNIK_API int spotnik_log_set(spotnik_job *job,

@@ -91,7 +91,7 @@ int spotnik_batch_controller_init(controller_t *c, const struct spotnik_batch_co
     return SPOTNIK_OK;
 }
 
-/* tbar; 0 while somebody has not been timed since the last change. */
+/* tbar; 0 while one member has not been timed since the last change. */
 static double mean_time(const controller_t *c)
 {
     double sum = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The judge of judge.h. Medians, because a step in which somebody was lost or admitted takes as
- * long as it takes. */
+/* The judge of judge.h. Medians, because a step with a loss or a join takes arbitrarily long. */
 #include "adapt/judge.h"
 
 #include <string.h>

@@ -231,8 +231,8 @@ static int sync_check(const spotnik_config *config)
     return word("SPOTNIK_SYNC") ? spotnik_sync_name_check(word("SPOTNIK_SYNC")) : 0;
 }
 
-/* A number that cannot be read is a mistake also where nothing reads it yet: it would show on the
- * day on which somebody turns on what it is for. */
+/* Refuse a number that cannot be read even where nothing uses it yet: else it fails on the day that
+ * its feature is switched on. */
 static int unread_check(const spotnik_config *config)
 {
     const struct {

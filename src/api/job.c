@@ -21,7 +21,7 @@ static bool stop(void *context)
     return spotnik_job_is_noticed(context);
 }
 
-/* The progress thread looks at it when somebody asks for our status. */
+/* The progress thread reads it when a status is requested. */
 static struct spotnik_discovery *peers_set(struct spotnik_job *job, struct spotnik_discovery *peers)
 {
     pthread_mutex_lock(&job->rate.lock);

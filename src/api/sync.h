@@ -129,7 +129,7 @@ void spotnik_sync_use_settle(struct spotnik_sync *sync);
  * is in scratch. False: not so here. */
 bool spotnik_sync_use_meet(struct spotnik_sync *sync);
 
-/* We are somebody else now, with another model: let go of what was shared. */
+/* We are a new member now, with another model: release what was shared. */
 void spotnik_sync_use_leave(struct spotnik_sync *sync);
 
 /* Look for what was asked of single members. Sets replica.arrived. */

@@ -71,8 +71,8 @@ static int write_all(int fd, const char *text, size_t size)
     return 0;
 }
 
-/* Never through a file that somebody else has put there. What is left of one that we were killed
- * over goes. */
+/* Never write through a file that another process has put there. Remove what an earlier run left
+ * that was killed. */
 static int temporary_open(const char *path)
 {
     static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;

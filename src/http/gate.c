@@ -63,8 +63,8 @@ static bool is_same(const char *a, const char *b)
     return !differs;
 }
 
-/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through somebody's domain
- * name says that name. */
+/* "localhost:9640", "127.0.0.1:9640", "[::1]:9640": a browser that came through another domain name
+ * sends that name. */
 static bool is_loopback_name(const char *host)
 {
     size_t length = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");

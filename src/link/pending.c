@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections before they are links, or another folder's: on their way out until somebody answers,
- * and at our acceptor until they have proved the job key. Unauthenticated peers cost one slot of a
+/* Connections before they are links, or another folder's: dialled ones until the peer answers, and
+ * at our acceptor until they have proved the job key. Unauthenticated peers cost one slot of a
  * bounded table, for a bounded time, and nothing else. */
 #include <errno.h>
 #include <fcntl.h>

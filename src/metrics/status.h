@@ -17,7 +17,7 @@
 #include "metrics/counters.h"
 #include "spotnik/spotnik.h"
 
-/* Of the strategy by which replicas are kept together. */
+/* The strategy by which replicas are kept together. */
 struct spotnik_status_sync {
     const char *strategy, *policy; /* that runs; "": none */
     const char *reason;            /* of the last switch */

@@ -19,7 +19,7 @@
 #define SPOTNIK_P2P_REQUESTS_MAX 64
 #define SPOTNIK_P2P_SNAPSHOTS_MAX 256
 
-/* One publication. Not changed while somebody refers to it: by a pin, or as the newest. */
+/* One publication. It does not change while it is pinned or the newest. */
 struct spotnik_p2p_version {
     struct spotnik_p2p_version *next;
     struct spotnik_published_copy *copy; /* and its data behind it */

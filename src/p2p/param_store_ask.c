@@ -20,7 +20,7 @@ struct asking {
     bool done[SPOTNIK_PARAM_STORE_BLOCKS_MAX];
 };
 
-/* Somebody's store of this name has another size: it will not go away. */
+/* Another member's store of this name has another size: asking again does not help. */
 static bool is_other(struct asking *asking, uint32_t rank, const struct spotnik_p2p_head *answer)
 {
     if (answer->kind != SPOTNIK_P2P_OTHER)
@@ -30,7 +30,7 @@ static bool is_other(struct asking *asking, uint32_t rank, const struct spotnik_
     return true;
 }
 
-/* In the view that we have in mind; with a new one we ask somebody else. */
+/* In the view that we asked in; in a new one another member is asked. */
 static bool goes_on(void *context)
 {
     const struct asking *asking = context;
@@ -46,8 +46,8 @@ static void cut_take(struct asking *asking)
     pthread_mutex_unlock(&asking->param_store->lock);
 }
 
-/* The view changes, or the content of a block arrives somewhere: neither is told us, so we look
- * again soon. */
+/* The view changes, or the content of a block arrives at another member. No message reports either,
+ * so look again soon. */
 static void pause_a_little(struct asking *asking)
 {
     struct pollfd entry = { .fd = asking->request->wake_fd, .events = POLLIN };

@@ -149,8 +149,7 @@ static bool take_from(struct mover *mover, uint32_t rank, uint32_t i, uint64_t s
     return here;
 }
 
-/* What we have is as new as anybody's. False: nobody has anything, until somebody opens the
- * store. */
+/* What we have is as new as any copy. False: no member has a copy until one opens the store. */
 static bool take_own(struct mover *mover, uint32_t i)
 {
     pthread_mutex_lock(&mover->param_store->lock);

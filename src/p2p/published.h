@@ -57,8 +57,8 @@ struct spotnik_published_row *spotnik_published_add(struct spotnik_published *pu
                                                     const char *name, uint64_t dtype,
                                                     uint64_t bytes);
 
-/* `data` into the memory behind `copy`, past the caches where there is much of it: the next to read
- * it is somebody else. */
+/* `data` into the memory behind `copy`, past the caches where there is much of it: another process
+ * reads it next. */
 void spotnik_published_write(struct spotnik_published_copy *copy, const void *data, uint64_t bytes,
                              uint64_t version);
 

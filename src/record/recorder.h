@@ -16,8 +16,7 @@ struct spotnik_recorder;
 
 struct spotnik_recorder_config {
     const struct spotnik_limits *limits;
-    /* where dumps go; NULL: nowhere by themselves, and to the temporary folder when somebody
-     * asks */
+    /* where dumps go; NULL: none without a request, and requested ones to the temporary folder */
     const char *dir;
     uint64_t stall_ns; /* a sealed step that is not committed for so long is dumped; 0: never */
 };
@@ -45,9 +44,9 @@ void spotnik_recorder_sent(struct spotnik_recorder *recorder, struct spotnik_id 
 void spotnik_recorder_minimum(struct spotnik_recorder *recorder, uint32_t members_min);
 void spotnik_recorder_bar(struct spotnik_recorder *recorder, bool barred);
 
-/* Copies what there is, and has a thread of its own write it. `asked`: somebody wants it now; else
- * at most SPOTNIK_DUMPS_MAX files come of one process, and none where no folder was named. False
- * with the reason, else the path, in `ret_line`. */
+/* Copies what there is, and has a thread of its own write it. `asked`: on request; else at most
+ * SPOTNIK_DUMPS_MAX files come of one process, and none where no folder was named. False with the
+ * reason, else the path, in `ret_line`. */
 #define SPOTNIK_DUMPS_MAX 8
 bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason, bool asked,
                            char *ret_line, size_t size);

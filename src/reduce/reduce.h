@@ -44,8 +44,8 @@ size_t spotnik_dtype_size(enum spotnik_dtype dtype);
 bool spotnik_reduce_supported(enum spotnik_dtype dtype, enum spotnik_op op);
 
 /* out[i] = received[i] (op) input[i]. The weights count for MEAN only. Weight 1 does not multiply.
- * Weight 0 copies `received`, so that the NaN of a member without samples poisons nobody.
- * `received_weight` is the sum of the weights in `received`, at least 1. */
+ * Weight 0 copies `received`, so that the NaN of a member without samples spreads to no other
+ * member. `received_weight` is the sum of the weights in `received`, at least 1. */
 void spotnik_reduce_combine(void *out, const void *received, const void *input, size_t count,
                             enum spotnik_dtype dtype, enum spotnik_op op, uint64_t weight,
                             uint64_t received_weight);
@@ -55,7 +55,7 @@ void spotnik_reduce_combine(void *out, const void *received, const void *input, 
 void spotnik_reduce_scale(void *out, const void *input, size_t count, enum spotnik_dtype dtype,
                           uint64_t weight);
 
-/* The end of MEAN: out[i] / total for F32 and F64, nothing for the others. Total 0 (nobody had
+/* The end of MEAN: out[i] / total for F32 and F64, nothing for the others. Total 0 (no member had
  * samples) gives zeros. */
 void spotnik_reduce_divide(void *out, size_t count, enum spotnik_dtype dtype, uint64_t total);
 
@@ -71,7 +71,7 @@ struct spotnik_reduce_source {
 #define SPOTNIK_REDUCE_SOURCES_MAX 1024
 
 enum spotnik_reduce_flags {
-    /* Nobody reads `out` soon and it does not fit into caches: store past them, without reading it
+    /* `out` is not read soon and does not fit into caches: store past them, without reading it
      * first. Other threads see the result after what publishes it, as with plain stores. */
     SPOTNIK_REDUCE_STREAM = 1,
     /* MEAN of F32 and F64: leave out the division, as the partial sums of a ring do. */

@@ -21,8 +21,8 @@
 
 #define EVENTS 64
 #define PORTION (1u << 20) /* before the progress thread may have the lock */
-/* A caller that has gone away is mostly back soon, with the next step. Until then nobody is woken
- * for data that come: they can only be of that step, and have to wait for it. */
+/* A caller that left is mostly back soon, with the next step. Until then arriving data wake no
+ * thread: they can only belong to that step, and have to wait for it. */
 #define GRACE_NS SPOTNIK_MS
 /* members of this host on each of its processors that still look for what comes, in turn */
 #define CROWD 2

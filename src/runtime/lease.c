@@ -63,8 +63,8 @@ static bool was_stopped(const struct spotnik_runtime *runtime, uint64_t now_ns)
            && spotnik_time_since(now_ns, runtime->awake.event_ns) > stale_ns / 2;
 }
 
-/* So may it be where this member is cut off from its majority for long: whoever founds leaves the
- * old view by that, and may be what the rest of it waited for to go on. */
+/* The same holds where this member is cut off from its majority for long: a founder leaves the old
+ * view by founding, and the rest of that view may have waited for this. */
 static bool is_parked_long(const struct spotnik_runtime *runtime)
 {
     return runtime->awake.look_ns != 0 && runtime->parked_ns != 0

@@ -121,8 +121,8 @@ static void locks_init(struct spotnik_runtime *runtime)
     pthread_cond_init(&runtime->tie_asked, NULL);
 }
 
-/* When this returns, our slot is signed: nobody can learn of us before our death can be
- * certified. */
+/* When this returns, our slot is signed: no peer can learn of us before our death can be certified.
+ */
 static int thread_start(struct spotnik_runtime *runtime)
 {
     int rc = spotnik_thread_create(&runtime->thread, spotnik_progress_main, runtime);

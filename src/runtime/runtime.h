@@ -107,8 +107,8 @@ void spotnik_runtime_presence(struct spotnik_runtime *runtime, struct spotnik_pr
  * none. */
 struct spotnik_founding spotnik_runtime_past(struct spotnik_runtime *runtime);
 
-/* [any] An answer that we asked for: is it of another job of our name? Then the user is told, in
- * status and log, once. */
+/* [any] An answer that we asked for: does it belong to another job of our name? Then status and log
+ * report it, once. */
 bool spotnik_runtime_is_foreign(struct spotnik_runtime *runtime,
                                 const struct spotnik_answer *answer);
 
@@ -297,7 +297,7 @@ uint32_t spotnik_runtime_channels(struct spotnik_runtime *runtime,
 /* [any] Our identity: another member after spotnik_runtime_join(). */
 struct spotnik_id spotnik_runtime_id(struct spotnik_runtime *runtime);
 
-/* [caller] Before a leave: until somebody else is in the view, to whom the state can go, or
+/* [caller] Before a leave: wait until another member is in the view, which can take the state, or
  * until_ns. */
 void spotnik_runtime_company_wait(struct spotnik_runtime *runtime, uint64_t until_ns);
 

@@ -30,7 +30,7 @@ int spotnik_common_new(size_t bytes, int *ret_fd, void **ret_base)
 
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make shared memory: %m");
-    /* Pages now: later there is nobody to tell that memory has run out but a signal. */
+    /* Allocate pages now: later only a signal reports that memory has run out. */
     int rc = fallocate(fd, 0, 0, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, SEALS)
                  ? spotnik_error_return(SPOTNIK_ERR_SYSTEM,
                                         "cannot have %zu bytes of shared memory: %m", bytes)

@@ -207,8 +207,8 @@ void spotnik_flat_spread(struct spotnik_flat *flat, uint32_t number, const void 
  * recovery, and before the next view is set up. Then the whole result is held. */
 bool spotnik_flat_stands(const struct spotnik_flat *flat, uint32_t number, uint64_t step);
 
-/* The ranks that a blocked bucket waits for, any of them. Returns how many; 0: nobody in
- * particular, the view is over. */
+/* The ranks that a blocked bucket waits for, any of them. Returns how many; 0: none, since the view
+ * is over. */
 uint32_t spotnik_flat_awaits(const struct spotnik_flat *flat, uint32_t number,
                              uint32_t ret_rank[2]);
 

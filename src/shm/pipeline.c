@@ -5,9 +5,9 @@
  * Its chunks go round among the members of the host, each of which adds up every n-th.
  *
  * A sequence number goes up with nothing behind it, and a count beside it says how many pieces
- * there are. Nobody waits for anything but pieces of the same number or lower, and copying waits
- * for nobody, so somebody can always go on. Decides which slice is next; says nothing of the order
- * of additions, which is that of flat.c. */
+ * there are. A member waits only for pieces of the same number or lower, and copying waits for no
+ * member, so one member can always go on. This file decides which slice is next. The order of
+ * additions is that of flat.c. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -129,7 +129,7 @@ static enum spotnik_flat_verdict copy_some(struct spotnik_flat *flat, uint32_t n
 
 /* ---- sums ---- */
 
-/* The first whose input of the next piece is not there; flat->size: nobody's is missing. */
+/* The first member whose input of the next piece is not there; flat->size: none is missing. */
 static uint32_t lacking(const struct spotnik_flat *flat, uint32_t number,
                         const struct spotnik_flat_bucket *bucket)
 {
@@ -168,7 +168,8 @@ static void skip_to_ours(const struct spotnik_flat *flat, struct spotnik_flat_bu
         bucket->add.chunk++;
 }
 
-/* Nobody waits for us any more: so the step may be over before we look, and inputs taken down. */
+/* No member waits for us any more, so the step may be over, and its inputs released, before we
+ * look. */
 static bool all_added(const struct spotnik_flat *flat, const struct spotnik_flat_bucket *bucket)
 {
     uint64_t from = bucket->add.chunk,
@@ -256,7 +257,7 @@ static bool are_inputs_up(const struct spotnik_flat *flat, const struct spotnik_
     return bucket->seen + 1 >= flat->size;
 }
 
-/* What of the inputs of the others has come. False: somebody's bucket is another one than ours. */
+/* Which inputs of the others have come. False: a member's bucket is another one than ours. */
 static bool inputs_fit(struct spotnik_flat *flat, uint32_t number,
                        struct spotnik_flat_bucket *bucket)
 {
@@ -306,7 +307,7 @@ bool spotnik_flat_is_ahead(const struct spotnik_flat *flat)
     return false;
 }
 
-/* A holder waits for the next piece of somebody's input, and of somebody's sums. */
+/* A holder waits for the next piece of one member's input, and of one member's sums. */
 uint32_t spotnik_flat_pipeline_awaits(const struct spotnik_flat *flat, uint32_t number,
                                       const struct spotnik_flat_bucket *bucket,
                                       uint32_t ret_rank[2])

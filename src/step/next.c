@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which chunk to send next: the remainder of the committed step, then the running step, lowest
- * bucket first; and the handover of a finished step. Order matters to nobody but the receiver's
- * patience: frames name what they carry. */
+ * bucket first; and the handover of a finished step. Any order is correct, since frames name what
+ * they carry; this one is the soonest useful. */
 #include "base/assert.h"
 #include "step/transaction.h"
 

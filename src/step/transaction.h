@@ -83,7 +83,7 @@ void spotnik_transaction_start_flat(struct spotnik_transaction *step,
                                     struct spotnik_bucket *bucket);
 
 /* (Re)start a bucket of the running step on the ring of hosts: with our contribution, or with the
- * sum of our host, of this weight. Of such a sum nothing is there yet (`ready`). */
+ * sum of our host, at this weight. No part of that sum is there yet (`ready`). */
 void spotnik_transaction_start_hosts(struct spotnik_transaction *step,
                                      struct spotnik_bucket *bucket, uint32_t hosts, uint32_t index,
                                      uint32_t chunk_bytes);
@@ -118,7 +118,7 @@ bool spotnik_transaction_is_result(const struct spotnik_bucket *bucket, uint64_t
 /* The sender of such a frame. */
 uint32_t spotnik_transaction_small_source(const struct spotnik_bucket *bucket, uint64_t sequence);
 
-/* Of such a bucket: is something for rank `to` ready that was not given out? Does rank `from` owe
+/* For such a bucket: is something for rank `to` ready that was not given out? Does rank `from` owe
  * us something? */
 bool spotnik_transaction_owes(const struct spotnik_bucket *bucket, uint32_t to);
 bool spotnik_transaction_awaits(const struct spotnik_bucket *bucket, uint32_t from);

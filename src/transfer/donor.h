@@ -8,7 +8,7 @@
  *
  * Only what is stable leaves the process. A snapshot is announced, and a result streamed, once no
  * later view can commit that step differently (P3 allows one step that is not). Otherwise a joiner
- * could enter with bits that are nobody's.
+ * could enter with bits that no member has.
  *
  * All sessions share the log; a joiner so slow that the log outgrows its bound is dropped and
  * starts over. When the last session ends, snapshot and log are freed. A joiner's death costs
@@ -54,7 +54,7 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
 void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_t bucket_count,
                              const struct spotnik_bucket_result *result);
 
-/* [caller] The state is about to be replaced (we were excluded and join again): nobody may build on
+/* [caller] The state is about to be replaced (we were excluded and join again): no joiner may use
  * it any more. */
 void spotnik_donor_reset(struct spotnik_donor *donor);
 

@@ -21,9 +21,9 @@ struct spotnik_nearness {
 bool spotnik_nearness_asks(struct spotnik_nearness *nearness, uint64_t near, uint64_t ours,
                            uint64_t its, uint64_t now_ns);
 
-/* Nobody sends it results any more. It holds those up to `ours`, and has heard that `stable` is
+/* No member sends it results any more. It holds those up to `ours`, and has heard that `stable` is
  * stable: can a view still let it in? Every later view settles at a stable step or beyond, and
- * takes nobody that is two steps behind (protocol.md, section 11). */
+ * admits no joiner two steps behind (protocol.md, section 11). */
 bool spotnik_nearness_may_enter(uint64_t ours, uint64_t stable);
 
 #endif

@@ -463,8 +463,8 @@ static void end_look(struct spotnik_transport *transport, struct spotnik_channel
 }
 
 /* Without a link its peer may be dead, which others find out. It may also have lost all connections
- * at once (a firewall that has forgotten them). Then the link comes back, and nobody but us knows
- * that data are lost. */
+ * at once (a firewall that has forgotten them). Then the link comes back, and we alone know that
+ * data are lost. */
 static void down_tell(struct spotnik_transport *transport, struct spotnik_channel *channel,
                       uint64_t now_ns)
 {

@@ -428,8 +428,8 @@ int spotnik_share_new(struct spotnik_transport *transport, const char *transport
     return only ? rc : 0;
 }
 
-/* Results of the member we were stay readable until we reduce again: somebody may be handing them
- * on. */
+/* Results of the member we were stay readable until we reduce again: another member may be handing
+ * them on. */
 void spotnik_transport_renamed(struct spotnik_transport *transport)
 {
     struct spotnik_share *share = transport->share;

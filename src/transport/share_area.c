@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Areas of our segment for the inputs and results of buckets. Memory for a large one takes a tenth
  * of a second for 100 MiB. It takes N times as long when N members of the host want it at once, as
- * after a join. Nobody may wait for the runtime's lock meanwhile: a recovery passes through this
+ * after a join. No thread may wait for the runtime's lock meanwhile: a recovery passes through this
  * member. So the caller's thread gets it, with the lock given up; the bucket is started when it is
  * there. */
 #include "base/dtype.h"

@@ -38,8 +38,8 @@ static const struct spotnik_sharer *memory_find(const struct spotnik_share *shar
     return found;
 }
 
-/* Everybody's memory; or that of our host, if we are one of several (`part` of the action). How
- * many they are; 0: somebody's is not here. */
+/* Find the memory of all members, or of those on our host if there are several (`part` of the
+ * action). Returns how many; 0: one is not mapped here. */
 static uint32_t peers_find(struct spotnik_share *share, const struct spotnik_view *view,
                            uint32_t own, enum spotnik_host_part part, uint32_t *ret_place)
 {
@@ -226,7 +226,7 @@ static struct place place_at(const struct spotnik_flat_peer *peer, uint64_t offs
                            inside ? bytes : 0 };
 }
 
-/* When somebody is lost, all shares are cut anew, and ours lies a share further up or down at most:
+/* When a member is lost, all shares are cut anew, and ours lies a share further up or down at most:
  * have those parts of the other's input at hand before, and all that it has for results. */
 static void places_find(const struct spotnik_share *share, uint32_t number, uint32_t rank,
                         struct place ret[2])

@@ -193,8 +193,7 @@ static void take_members(struct spotnik_watch *watch, const struct spotnik_watch
     before->members_epoch = of->view_epoch;
 }
 
-/* A recovery is told when a step was committed in its view, or when that has no prospect any
- * more. */
+/* Report a recovery when a step was committed in its view, or when none can be any more. */
 static void compare_views(struct spotnik_watch *watch, const struct spotnik_watched *of)
 {
     struct before *before = &watch->before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the other members say of themselves. A thread asks them for their status, as `spotnik
  * status` would. It asks each once when it comes, for the address of its page, its price and what
- * it remembers of the past. While somebody looks at the page it asks all of them in turn. */
+ * it remembers of the past. While a browser reads the page it asks all of them in turn. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

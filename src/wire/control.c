@@ -238,8 +238,7 @@ static void entry_write(struct spotnik_writer *writer, const struct spotnik_entr
     spotnik_writer_u32(writer, entry->share);
 }
 
-/* Runs, and the members of those that are new. Of a proposal that is still packed these are all
- * that there are. */
+/* Runs, and the members of those that are new. A proposal that is still packed has no others. */
 static void brief_write(struct spotnik_writer *writer, const struct spotnik_proposal *proposal)
 {
     const struct spotnik_brief *brief = &proposal->brief;
