@@ -59,7 +59,7 @@ struct run {
         uint64_t epoch, ns;
         char text[404];
     } told[SPOTNIK_SAID_KINDS];
-    bool unsaved; /* the last worker ended, and its last checkpoint had failed */
+    bool unsaved;     /* the last worker ended, and its last checkpoint had failed */
     char failed[128]; /* the first workers that failed, as the last line names them */
 };
 

@@ -122,7 +122,7 @@ TEST_WITH(wrong_arguments, setup, NULL)
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 0, NULL, 1, SPOTNIK_U8, SPOTNIK_MAX),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_int_equal(spotnik_allreduce(job, 0, g, 1, (enum spotnik_dtype)13, SPOTNIK_MAX),
+    assert_int_equal(spotnik_allreduce(job, 0, g, 1, (enum spotnik_dtype)14, SPOTNIK_MAX),
                      SPOTNIK_ERR_ARGUMENT);
     assert_int_equal(spotnik_allreduce(job, 0, g, SIZE_MAX, SPOTNIK_F32, SPOTNIK_SUM),
                      SPOTNIK_ERR_ARGUMENT);
