@@ -17,9 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from stand_in import StandIn
+from stand_in import Bucket, StandIn
 
 PATIENCE_S = 100
 
@@ -27,10 +27,10 @@ PATIENCE_S = 100
 class Member:
     """A worker: its size and step are those of the last commit that it reported."""
 
-    def __init__(self, worker: str, environment: dict[str, str]) -> None:
+    def __init__(self, worker: str, environment: dict[str, str], within: Sequence[str] = ()) -> None:
         self.events, end = os.pipe()
         os.set_blocking(self.events, False)
-        command = [worker, "-e", str(end), "-s", "1000000", "-n", "100000", "-b", "64", "-u", "2000"]
+        command = [*within, worker, "-e", str(end), "-s", "1000000", "-n", "100000", "-b", "64", "-u", "2000"]
         self.process = subprocess.Popen(command, env=environment, pass_fds=[end], stderr=subprocess.DEVNULL)
         os.close(end)
         self.text, self.size, self.step, self.error = "", 0, 0, ""
@@ -56,11 +56,11 @@ class Member:
 class Case:
     """Members of one job in one place of the bucket."""
 
-    def __init__(self, worker: str, server: StandIn, key: str, place: str) -> None:
-        self.worker, self.server, self.place = worker, server, place
+    def __init__(self, worker: str, bucket: Bucket, finding: dict[str, str], key: str, place: str) -> None:
+        self.worker, self.bucket, self.place = worker, bucket, place
         self.environment = {
             **os.environ,
-            **server.environment,
+            **finding,
             "SPOTNIK_PEERS": f"s3://bucket/{place}",
             "SPOTNIK_KEY_FILE": key,
             "SPOTNIK_STALE_MS": "3000",
@@ -87,10 +87,8 @@ class Case:
         self.until("all in one view", lambda: all(member.size == count for member in self.members))
 
     def foundings(self) -> list[str]:
-        with self.server.bucket.lock:
-            return sorted(
-                key.rsplit("/", 1)[1] for key in self.server.bucket.objects if f"{self.place}/genesis-" in key
-            )
+        with self.bucket.lock:
+            return sorted(key.rsplit("/", 1)[1] for key in self.bucket.objects if f"{self.place}/genesis-" in key)
 
     def expect_foundings(self, *names: str) -> None:
         if self.foundings() != list(names):
@@ -117,10 +115,10 @@ def lost_answers(case: Case) -> None:
 def away(case: Case) -> None:
     case.start(2)
     case.until_together()
-    case.server.bucket.is_away = True
+    case.bucket.is_away = True
     before = case.members[0].step
     case.until("further by 500 steps", lambda: case.members[0].step > before + 500)
-    case.server.bucket.is_away = False
+    case.bucket.is_away = False
     case.start(1)
     case.until_together()
     case.expect_foundings("genesis-1")
@@ -147,11 +145,11 @@ def case_of(worker: str, server: StandIn, place: str) -> Iterator[Case]:
         key = os.path.join(folder, "key")
         with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             file.write("5a" * 32 + "\n")
-        case = Case(worker, server, key, place)
+        case = Case(worker, server.bucket, server.environment, key, place)
         try:
             yield case
         finally:
-            case.server.bucket.is_away = False
+            case.bucket.is_away = False
             case.end(signal.SIGKILL)
 
 

@@ -12,9 +12,11 @@ What goes wrong is chosen by the first part of a key:
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from xml.sax.saxutils import escape
 
 
@@ -115,20 +117,30 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
     daemon_threads = True
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients are killed in the middle of their requests."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def environment(address: str, port: int) -> dict[str, str]:
+    """What a process needs to find a stand-in there."""
+    return {
+        "AWS_ENDPOINT_URL": f"http://{address}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+
 
 class StandIn:
-    """A running server on loopback, and the environment by which a process finds it."""
+    """A running server, and the environment by which a process finds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
         self.bucket = Bucket()
-        self.server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"bucket": self.bucket}))
+        self.server = Server((address, port), type("Bound", (Handler,), {"bucket": self.bucket}))
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.environment = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self.server.server_address[1]}",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "us-east-1",
-        }
+        self.environment = environment(address, self.server.server_address[1])
 
     def close(self) -> None:
         self.server.shutdown()

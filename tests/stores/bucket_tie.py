@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two members on two hosts that share nothing but a bucket: bucket_tie.py WORKER
+
+Each host in turn vanishes, from the other one and from the bucket, without a word. The other one goes on alone
+within T. Without a tie-breaker one of the two would wait for ever. Needs root and the program `ip`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from bucket_jobs import Case, Member
+from stand_in import Bucket, StandIn, environment
+
+SERVER, HOSTS, NET, PORT, STALE_S = "spotnik-bucket", ("spotnik-left", "spotnik-right"), "10.79.41", 9000, 20
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def network() -> Iterator[None]:
+    """Each host has a cable to the server, which is a switch, too."""
+    try:
+        for space in (SERVER, *HOSTS):
+            ip("netns", "add", space)
+            ip("-n", space, "link", "set", "lo", "up")
+        ip("-n", SERVER, "link", "add", "br0", "type", "bridge")
+        ip("-n", SERVER, "addr", "add", f"{NET}.254/24", "dev", "br0")
+        ip("-n", SERVER, "link", "set", "br0", "up")
+        for number, host in enumerate(HOSTS, 1):
+            ip("-n", SERVER, "link", "add", host, "type", "veth", "peer", "name", "eth0", "netns", host)
+            ip("-n", SERVER, "link", "set", host, "master", "br0", "up")
+            ip("-n", host, "addr", "add", f"{NET}.{number}/24", "dev", "eth0")
+            ip("-n", host, "link", "set", "eth0", "up")
+        yield
+    finally:
+        for space in (SERVER, *HOSTS):
+            subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
+
+
+class Tie(Case):
+    """A job of two, one on each host."""
+
+    def start_all(self) -> None:
+        for number, host in enumerate(HOSTS, 1):
+            own = {"SPOTNIK_BIND": f"{NET}.{number}", "SPOTNIK_HOST": host, "SPOTNIK_STALE_MS": f"{STALE_S}000"}
+            self.members.append(Member(self.worker, {**self.environment, **own}, ["ip", "netns", "exec", host]))
+
+
+def vanish(worker: str, key: str, gone: int) -> None:
+    case = Tie(worker, Bucket(), environment(f"{NET}.254", PORT), key, f"tie-{gone}")
+    try:
+        case.start_all()
+        case.until_together()
+        ip("-n", SERVER, "link", "set", HOSTS[gone], "down")
+        begun = time.monotonic()
+        survivor = case.members[1 - gone]
+        case.until("alone", lambda: survivor.size == 1)
+        took = time.monotonic() - begun
+        print(f"{HOSTS[gone]} vanished: the other one went on after {took:.1f} s", flush=True)
+        if took >= STALE_S:
+            raise SystemExit(f"that is not within {STALE_S} s")
+    finally:
+        ip("-n", SERVER, "link", "set", HOSTS[gone], "up")
+        case.end(signal.SIGKILL)
+
+
+def serve() -> None:
+    server = StandIn(f"{NET}.254", PORT)
+    print("ready", flush=True)
+    sys.stdin.read()
+    server.close()
+
+
+def main(worker: str) -> None:
+    with network(), tempfile.TemporaryDirectory() as folder:
+        key = os.path.join(folder, "key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("5a" * 32 + "\n")
+        command = ["ip", "netns", "exec", SERVER, sys.executable, __file__, "--serve"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdout.readline()
+            for gone in range(len(HOSTS)):
+                vanish(worker, key, gone)
+            process.stdin.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--serve":
+        serve()
+    elif os.geteuid() != 0 or shutil.which("ip") is None:
+        print("skipped: network namespaces need root and the program ip")
+        sys.exit(77)
+    else:
+        main(sys.argv[1])
