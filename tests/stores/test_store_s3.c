@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "spotnik/spotnik.h"
@@ -106,6 +107,50 @@ TEST_WITH(busy, NULL, store_close)
         assert_holds("a", "b");
         assert_int_equal(spotnik_objects_delete(store, "a"), 0);
     }
+}
+
+/* Claim: when a token has ended the credentials are read again, and the request is sent again. */
+TEST_WITH(expired, NULL, store_close)
+{
+    store_open("s3://bucket/expired");
+    assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
+    assert_holds("a", "b");
+}
+
+static void assert_signed_as(const char *where)
+{
+    store_open(where);
+    assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
+    spotnik_objects_close(store);
+    store = NULL;
+}
+
+static int keys_restore(void **state)
+{
+    unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    unsetenv("AWS_SHARED_CREDENTIALS_FILE");
+    unsetenv("AWS_PROFILE");
+    setenv("AWS_ACCESS_KEY_ID", "key", 1);
+    return store_close(state);
+}
+
+/* Claim: the variables come first, then the profile of the file, then the role of the machine. */
+TEST_WITH(credentials, NULL, keys_restore)
+{
+    char path[] = "/tmp/spotnik-credentials-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    dprintf(fd, "[default]\naws_access_key_id = NONE\naws_secret_access_key = x\n"
+                "[other]\r\naws_access_key_id=FILE\r\naws_secret_access_key =  y \r\n");
+    close(fd);
+    setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
+    setenv("AWS_PROFILE", "other", 1);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", getenv("AWS_ENDPOINT_URL"), 1);
+    assert_signed_as("s3://bucket/as-key");
+    unsetenv("AWS_ACCESS_KEY_ID");
+    assert_signed_as("s3://bucket/as-FILE");
+    unlink(path);
+    assert_signed_as("s3://bucket/as-ROLE");
 }
 
 /* Claim: a store that ignores conditions is refused, with the reason. */
