@@ -85,6 +85,14 @@ static void set_bind(const struct agent *agent, uint32_t place)
     setenv("SPOTNIK_BIND", text, 1);
 }
 
+static void set_gpus(const struct agent *agent, uint32_t place)
+{
+    char text[AGENT_GPUS_MAX * AGENT_GPU_NAME];
+
+    if (agent_gpus_of(agent->gpus, place, text, sizeof(text)))
+        setenv("CUDA_VISIBLE_DEVICES", text, 1);
+}
+
 /* In the child: environment, standard streams, a process group of its own so that the terminal's
  * Ctrl-C reaches the agent alone. */
 static void become_worker(const struct agent *agent, const struct agent_worker *worker,
@@ -114,6 +122,7 @@ static void become_worker(const struct agent *agent, const struct agent_worker *
     if (agent->group)
         agent_group_environment(&worker->group, worker->number, rank, agent->group);
     set_bind(agent, (uint32_t)(worker - agent->worker));
+    set_gpus(agent, (uint32_t)(worker - agent->worker));
     execvp(agent->command[0], agent->command);
     fprintf(stderr, "cannot run %s: %s\n", agent->command[0], strerror(errno));
     _exit(127);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent_gpus.h"
 #include "agent_group.h"
 #include "agent_guard.h"
 #include "link/slots.h"
@@ -54,6 +55,7 @@ struct agent {
     uint16_t bind_port; /* 0: that of the environment */
     bool torchrun;      /* workers get torchrun's variables */
     uint32_t group;     /* processes of a worker; 0: one, which is no group */
+    const struct agent_gpus *gpus;
     struct output output;
     bool told; /* the senior worker has ended with 0, and said all: nobody follows it */
     uint32_t started, killed;

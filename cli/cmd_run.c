@@ -87,6 +87,9 @@ static const char help[] =
     "      --group N           each worker is a group of N processes, which shard a model and are "
     "one member together; auto:\n"
     "                          the GPUs of this host. -n counts members; see docs/guide/groups.md\n"
+    "      --gpus-per-worker N GPUs of this host that a worker gets, by CUDA_VISIBLE_DEVICES; 0: "
+    "the variable stays\n"
+    "                          [1, or N of --group; 0 with --torchrun-env]\n"
     "      --torchrun-env      give workers torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR, "
     "...), which make many\n"
     "                          libraries start a process group of a fixed size that cannot lose a "
@@ -178,6 +181,7 @@ enum {
     OPTION_OUTPUT,
     OPTION_LOG_DIR,
     OPTION_FAILURES,
+    OPTION_GPUS,
     OPTION_NAME,
     OPTION_SETTING /* sets the variable of its name */
 };
@@ -225,6 +229,7 @@ static const struct option names[] = {
     { "output", required_argument, NULL, OPTION_OUTPUT },
     { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
     { "group", required_argument, NULL, OPTION_GROUP },
+    { "gpus-per-worker", required_argument, NULL, OPTION_GPUS },
     { "torchrun-env", no_argument, NULL, OPTION_TORCHRUN },
     { "quiet", no_argument, NULL, 'q' },
     { "help", no_argument, NULL, 'h' },
@@ -306,6 +311,8 @@ static bool take_option(struct request *ret, int option, const char *value)
         return option_ratio(value, &ret->run.speedup);
     case OPTION_SEED:
         return option_u64(value, 0, UINT64_MAX, &ret->run.seed);
+    case OPTION_GPUS:
+        return option_u64(value, 0, AGENT_GPUS_MAX, &ret->run.gpus.per_worker);
     case OPTION_TORCHRUN:
         ret->run.torchrun = true;
         return true;
@@ -501,6 +508,7 @@ static bool set_environment(struct request *request)
     if (request->run.torchrun)
         set_master();
     set_threads(request->run.max * (request->run.group ? request->run.group : 1));
+    run_gpus_deal(&request->run);
     snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)
@@ -554,6 +562,7 @@ int spotnik_cmd_run(int argc, char **argv)
                                         .failures_max = 10,
                                         .grace_ns = 10 * SPOTNIK_S,
                                         .notice = { .patience_ns = 60 * SPOTNIK_S },
+                                        .gpus = { .per_worker = AGENT_GPUS_UNSAID },
                                         .seed = (uint64_t)time(NULL) } };
     int refused = parse(argc, argv, &request);
 

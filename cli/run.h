@@ -20,6 +20,7 @@ struct run_options {
     const struct run_folder *folder; /* ... which meet here; else NULL */
     bool torchrun;                   /* give workers RANK, WORLD_SIZE and the like */
     uint32_t group;                  /* processes of a worker; 0: one, which is no group */
+    struct agent_gpus gpus;          /* of this host, and how they are dealt */
     bool watch_sync;                 /* say when members change their strategy */
     uint64_t kill_every_ns;          /* 0: never */
     /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
@@ -36,6 +37,10 @@ struct run_options {
     uint16_t bind_port; /* 0: SPOTNIK_BIND as it is */
     char **command;
 };
+
+/* Find the GPUs of this host, decide how many a worker gets where the user said nothing, and say it
+ * in a line. */
+void run_gpus_deal(struct run_options *run);
 
 /* Start, watch and end the workers. Returns the exit status of `spotnik run`. */
 int run_loop(const struct run_options *options);

@@ -564,9 +564,8 @@ static void loop(struct run *run)
 
 int run_loop(const struct run_options *options)
 {
-    struct run run = { .options = options, .begun_ns = now_ns() };
+    struct run run = { .options = options, .begun_ns = now_ns(), .kill_ns = SPOTNIK_NEVER };
 
-    run.kill_ns = SPOTNIK_NEVER;
     spotnik_prng_seed(&run.prng, options->seed);
     if (!agent_init(&run.agent, options->command, options->max, options->grace_ns, &options->output)
         || !watch_signals(&run)) {
@@ -582,6 +581,7 @@ int run_loop(const struct run_options *options)
     run_done_begin(&run);
     run.agent.torchrun = options->torchrun;
     run.agent.group = options->group;
+    run.agent.gpus = &options->gpus;
     run.agent.slots->start = options->start;
     run.agent.slots->listens = !options->quiet;
     if (options->churn.event_count)

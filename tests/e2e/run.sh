@@ -93,6 +93,17 @@ sed 's/^\[w[0-9]*\] //' "$dir/out" | sort >"$dir/variables"
 [ "$(cut -d' ' -f7 "$dir/variables" | sort -u | grep -c '^[0-9][0-9]*$')" = 1 ] || fail "MASTER_PORT"
 echo "torchrun's variables: set"
 
+# GPUs: each worker its own of those that are named here; with torchrun's variables, or 0, all see all.
+seen() { CUDA_VISIBLE_DEVICES=4,7 "$spotnik" run -q -n 2 "$@" -- sh -c 'echo "$SPOTNIK_SLOT $CUDA_VISIBLE_DEVICES"; exit 3' 2>/dev/null |
+    sed 's/^\[w[0-9]*\] //' | sort; }
+[ "$(seen)" = "0 4
+1 7" ] || fail "a GPU for each worker: $(seen)"
+for option in --torchrun-env --gpus-per-worker=0; do
+    [ "$(seen $option)" = "0 4,7
+1 4,7" ] || fail "GPUs with $option: $(seen $option)"
+done
+echo "GPUs: dealt"
+
 # The workers share the processors of this host, unless the user says otherwise.
 share=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / 2))
 [ "$share" -ge 1 ] || share=1
