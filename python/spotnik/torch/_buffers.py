@@ -68,6 +68,27 @@ def _named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str, torc
     return found
 
 
+def _on_host(values: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """`values` one behind the other in host memory: one copy, where all are on one device."""
+    if not values:
+        return torch.zeros(0, dtype=dtype)
+    is_one = len({value.device for value in values}) == 1
+    parts = [value.reshape(-1).to(value.device if is_one else "cpu", dtype) for value in values]
+    return torch.cat(parts).to("cpu")
+
+
+def _on_device(values: torch.Tensor, device: torch.device) -> torch.Tensor:
+    return values.to(device)
+
+
+def _spread(values: torch.Tensor, entries: list[_Entry]) -> None:
+    """`values`, in host memory, become what is committed of `entries`: one copy for each device."""
+    for device in {entry.committed.device for entry in entries}:
+        there, on_device = _on_device(values, device), [entry for entry in entries if entry.committed.device == device]
+        parts = [there[entry.at : entry.at + entry.committed.numel()].view_as(entry.committed) for entry in on_device]
+        torch._foreach_copy_([entry.committed for entry in on_device], parts)
+
+
 class Buffers:
     """All buffers of a model, what each contributes to a step, and what the step makes of them."""
 
@@ -104,16 +125,9 @@ class Buffers:
     @torch.no_grad()
     def contribute(self) -> tuple[list[int], list[int]]:
         """Fill `mean`; returns the whole numbers and the flags of this member."""
-        wholes: list[int] = []
-        flags = []
-        for entry in self.means:
-            value = entry.working
-            self.mean[entry.at : entry.at + value.numel()].copy_(value.reshape(-1))
-            flags.append(int(not torch.equal(value, entry.committed)))
-        for entry in self.wholes:
-            value = entry.working
-            wholes += value.reshape(-1).to(torch.int64).tolist()
-            flags.append(int(not torch.equal(value, entry.committed)))
+        mean, mean_flags = self._look(self.means, torch.float64)
+        whole, whole_flags = self._look(self.wholes, torch.int64)
+        self.mean.copy_(mean)
         for name, value, version in self.constants:
             if value._version != version:
                 raise ArgumentError(
@@ -121,20 +135,22 @@ class Buffers:
                     f"{ELEMENTS_MAX} elements ({WHOLES_MAX} of whole numbers) are not kept equal; split it, or keep it "
                     "out of the model"
                 )
-        return wholes, flags
+        return whole.tolist(), mean_flags + whole_flags
+
+    @staticmethod
+    def _look(entries: list[_Entry], dtype: torch.dtype) -> tuple[torch.Tensor, list[int]]:
+        """The values of this member, and for each entry whether it differs from what is committed."""
+        values = _on_host([*(entry.working for entry in entries), *(entry.committed for entry in entries)], dtype)
+        own, committed = values.chunk(2) if entries else (values, values)
+        ends = [(entry.at, entry.at + entry.committed.numel()) for entry in entries]
+        return own, [int(not torch.equal(own[begin:end], committed[begin:end])) for begin, end in ends]
 
     @torch.no_grad()
     def adopt(self, wholes: list[int], flags: list[int]) -> None:
         """Take over what the step made of them, in the committed copies and in the model."""
-        for entry, flag in zip(self.means, flags):
-            if flag > 0:
-                count = entry.committed.numel()
-                entry.committed.copy_(self.mean[entry.at : entry.at + count].view(entry.committed.shape))
-        for entry, flag in zip(self.wholes, flags[len(self.means) :]):
-            if flag > 0:
-                count = entry.committed.numel()
-                part = torch.tensor(wholes[entry.at : entry.at + count], dtype=torch.int64)
-                entry.committed.copy_(part.view(entry.committed.shape))
+        _spread(self.mean, [entry for entry, flag in zip(self.means, flags) if flag > 0])
+        changed = [entry for entry, flag in zip(self.wholes, flags[len(self.means) :]) if flag > 0]
+        _spread(torch.tensor(wholes, dtype=torch.int64), changed)
         for entry, flag in zip(self.means + self.wholes, flags):
             if flag > 0 or entry.stirred:
                 entry.give()
