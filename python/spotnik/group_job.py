@@ -15,7 +15,9 @@ import os
 from typing import Any, Callable, Optional
 
 from . import _native, errors
-from .config import Config
+from ._handle import Alone
+from ._native import Dtype, Op
+from .config import Config, name_bytes
 from .errors import ArgumentError, StateError
 from .job import Job, Step
 
@@ -134,6 +136,7 @@ class GroupJob(Job):
         self._library: Any = _Calls(self._library)
         self.place = where
         self._is_alike = False
+        self.samples_of_group = 0  #: in the step begun last
 
     def _join(self, native: _native.NativeConfig) -> int:
         group = ctypes.c_void_p()
@@ -154,10 +157,37 @@ class GroupJob(Job):
         """As :meth:`Job.step_begin`, with this process's part of the group's share."""
         whole = super().step_begin(strategy)
         self._is_alike = True
+        self.samples_of_group = whole.sample_count
         step = self._begun = part_of(whole, self.place)
         if whole.ranges:
             self.weight_set(step.sample_count)
         return step
+
+    # ---- memory of the group, for torch.sharded ----
+
+    def memory(self, count: int) -> Any:
+        """Take `count` bytes of the group's memory, zeroed: every process takes the same pieces in the same order."""
+        import torch
+
+        with Alone(self):
+            pointer = self._library.spotnik_group_memory(self._job(), count)
+            if not pointer:
+                self.check(errors.NoMemoryError.number)
+        return torch.frombuffer((ctypes.c_char * max(1, count)).from_address(pointer), dtype=torch.uint8)
+
+    def shared_state_add(self, name: str, tensor: Any, dtype: Dtype) -> None:
+        """Register a tensor in the group's memory, of which each process keeps its part up to date."""
+        with Alone(self):
+            arguments = (self._job(), name_bytes("name", name), tensor.data_ptr(), tensor.numel(), int(dtype))
+            self.check(self._library.until_done(lambda: int(self._library.spotnik_group_state_add(*arguments))))
+            self._state_owners.append(tensor)
+
+    def parts_start(self, bucket: int, tensor: Any, dtype: Dtype, op: Op) -> None:
+        """This process's part of the bucket lies in `tensor`, in the group's memory."""
+        with Alone(self):
+            arguments = (bucket, tensor.data_ptr(), tensor.numel(), int(dtype), int(op))
+            self.check(self._library.spotnik_group_allreduce(self._job(), *arguments))
+            self._step_owners.append(tensor)
 
     def samples_decline(self) -> None:
         """As :meth:`Job.samples_decline`: MEAN weighs every process 1."""
