@@ -7,7 +7,9 @@
  * completed while members are lost and come all the time; what it trains is, bit for bit, what the
  * same members without deaths would have.
  *
- *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] */
+ *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] [bits=1]
+ *
+ * bits=0 leaves out the comparison of bits and checkpoints by time; lives=0 leaves out the rest. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -300,7 +302,11 @@ int main(int argc, char **argv)
         return 2;
     snprintf(every, sizeof every, "%" PRIu64, cluster_argument(argc, argv, "every", 20));
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
-    lives_under_churn(argc, argv, cluster_argument(argc, argv, "lives", 5), seed);
+    uint64_t lives = cluster_argument(argc, argv, "lives", 5);
+    if (lives)
+        lives_under_churn(argc, argv, lives, seed);
+    if (!cluster_argument(argc, argv, "bits", 1))
+        return 0;
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);
     uint64_t undisturbed = pair(argv[1], seed, 0), disturbed = pair(argv[1], seed + 1, 4);
 
