@@ -100,7 +100,8 @@ class Planner:
         self.write("profile.json", json.dumps({
             "name": "loop", "devices": {"V100": {"samples_per_s": BATCH / ALONE_S}}, "batches": [BATCH], "reference_batch": BATCH,
             "samples_per_epoch": BATCH * 16, "gradient_mb": 0.008, "hop_us": 0, "startup_s": STARTUP_S, "recover_s": STALL_S,
-            "join_s": STALL_S, "checkpoint_every_s": KEEP_S, "error": 0.05}))
+            "join_s": STALL_S, "checkpoint_every_s": KEEP_S, "error": 0.05,
+            "measured": [["V100", MOST, BATCH, ALONE_S / MOST]]}))
         self.words = [spotnik, "plan", "--profile", self.path("profile.json"), "--prices", self.path("prices.csv"), "--deadline",
                       f"{deadline_s:.0f}s", "--machines", str(MOST), "--confidence", "0.9", "--best", "--release", "--availability",
                       f"{TYPE}@{ZONE}={self.path('seen.json')}", *[word for name in learn_from for word in ("--learn-from", name)], "-o", "json",

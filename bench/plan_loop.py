@@ -183,7 +183,7 @@ def inputs(market, deadline_s, learn_from, more=()):
     market.write("profile.json", json.dumps({
         "name": "loop", "devices": {"V100": {"samples_per_s": BATCH / ALONE_S}}, "batches": [BATCH], "reference_batch": BATCH,
         "samples_per_epoch": BATCH * 16, "gradient_mb": 0.008, "hop_us": 0, "startup_s": STARTUP_S, "recover_s": 30, "join_s": 30,
-        "checkpoint_every_s": 600, "error": 0.05}))
+        "checkpoint_every_s": 600, "error": 0.05, "measured": [["V100", 8, BATCH, ALONE_S / 8]]}))
     return [market.spotnik, "plan", "--profile", market.path("profile.json"), "--prices", market.path("prices.csv"), "--deadline",
             f"{deadline_s:.0f}s", "--machines", "8", "--confidence", "0.9", "--best", "--release", "--availability",
             f"{TYPE}@{ZONE}={market.path('seen.json')}", *[word for name in learn_from for word in ("--learn-from", name)], "-o", "json", *more]

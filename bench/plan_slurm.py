@@ -172,7 +172,8 @@ def write(path, text):
 def plan_words(trial, past, started_s, deadline_h):
     profile = {"name": "slurm", "devices": {"V100": {"samples_per_s": BATCH / ALONE_S}}, "batches": [BATCH], "reference_batch": BATCH,
                "samples_per_epoch": BATCH * 16, "gradient_mb": 0.008, "hop_us": 0, "startup_s": started_s, "recover_s": RECOVER_S,
-               "join_s": JOIN_S, "checkpoint_every_s": CHECKPOINT_S, "error": 0.05}
+               "join_s": JOIN_S, "checkpoint_every_s": CHECKPOINT_S, "error": 0.05,
+               "measured": [["V100", NODES, BATCH, ALONE_S / NODES]]}
     prices = ("instance_type,region,zone,accelerator,accelerator_count,vcpus,on_demand_usd_per_h,spot_usd_per_h\n"
               f"{TYPE},us-east-1,{ZONE},V100,1,8,3.06,{USD}\n")
     return [trial.spotnik, "plan", "--profile", write(trial.path("profile.json"), json.dumps(profile)),
