@@ -65,6 +65,7 @@ static void profile_make(const struct spotnik_calibrate *call, struct spotnik_pr
     profile->recover_s = profile->join_s = 0;
     profile->checkpoint_every_s = 600;
     profile->error = 0;
+    profile->paced_devices = call->machines; /* the chance is about capacity alone */
 }
 
 static int forecast_add(struct study *study, struct spotnik_forecast forecast,
