@@ -54,9 +54,10 @@ class Agreement:
         used: list[int],
         with_buffers: bool = True,
         marks: Sequence[int] = (0,) * Exchange.MARKS,
+        pace: int = 0,
     ) -> None:
         """Send what this member has to say."""
-        self.exchange.send(job, step, used, idle, self._repeats.known, with_buffers, marks)
+        self.exchange.send(job, step, used, idle, self._repeats.known, with_buffers, marks, pace)
         self._metrics.send(job, weight)
 
     def keep(self, step: Step, weight: int) -> None:

@@ -37,6 +37,7 @@ class Common:
     buffers_changed: list[int]
     used: list[int]
     inside: int
+    pace: int  # steps until members compare their replicas again
     marks: list[bool]  # of each number that members compare: is it the same on all?
     samples: int
     members: int
@@ -46,14 +47,14 @@ class Common:
 class Exchange:
     """The memory in which it travels."""
 
-    MARKS = 1 + twins.COUNT
+    MARKS = 2 + twins.COUNT
 
     def __init__(self, replica: Replica, control: Control, parameters: int) -> None:
         self.replica, self._control = replica, control
         self._ends = [len(replica.leaves)]
         for count in (replica.buffers.whole_count, replica.buffers.flag_count, parameters):
             self._ends.append(self._ends[-1] + count)
-        self._common = torch.zeros(self._ends[-1] + 1 + 2 * self.MARKS, dtype=torch.int64)
+        self._common = torch.zeros(self._ends[-1] + 2 + 2 * self.MARKS, dtype=torch.int64)
         self._totals = torch.zeros(4 + len(replica.leaves), dtype=torch.int64)
 
     def send(
@@ -65,10 +66,11 @@ class Exchange:
         known: bool,
         with_buffers: bool = True,
         marks: Sequence[int] = (0,) * MARKS,
+        pace: int = 0,
     ) -> None:
         """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step.
 
-        `marks` are compared with those of the others.
+        `marks` are compared with those of the others, and of `pace` the greatest counts.
         """
         buffers, leaves = self.replica.buffers, self.replica.leaves
         wholes, flags = buffers.contribute()
@@ -79,7 +81,7 @@ class Exchange:
         numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
         inside = self._control.repeats
         both = [UNKNOWN if idle else one for mark in marks for one in (mark, -mark)]  # the greatest, and the least
-        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside, *both], dtype=torch.int64))
+        self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside, pace, *both], dtype=torch.int64))
         contributor = 0 if idle else share_hash(step.number, pairs(step))
         senior = known and not step.replay and step.share == 0 < step.shares
         settings = numbers if senior else [0] * len(leaves)
@@ -99,5 +101,6 @@ class Exchange:
         samples, members, contributors, senior, *settings = (int(total) for total in self._totals.tolist())
         a, b, c, d = self._ends
         numbers = settings if senior == 1 else common[:a]
-        marks = [most == -least for most, least in zip(common[d + 1 :: 2], common[d + 2 :: 2])]
-        return Common(numbers, common[a:b], common[b:c], common[c:d], common[d], marks, samples, members, contributors)
+        marks = [most == -least for most, least in zip(common[d + 2 :: 2], common[d + 3 :: 2])]
+        said = common[a:b], common[b:c], common[c:d], common[d], common[d + 1]
+        return Common(numbers, *said, marks, samples, members, contributors)

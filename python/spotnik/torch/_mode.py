@@ -146,10 +146,11 @@ class AtBackward:
                 means.look()
         used, weight = gradients.send_rest(), self.weight_of(step)
         compares = session.data is None and not session.solo and session.twins.is_due(step)
+        checks = not session.solo and session.parting.is_due(step)
         if not session.solo:
             own = session.twins.numbers(step, gradients.raw()) if compares else [0] * twins.COUNT
-            marks = [int(gradients.weights.is_said), *own]
-            session.agreement.send(job, step, not weight, weight, used, marks=marks)
+            marks = [int(gradients.weights.is_said), session.parting.number() if checks and weight else 0, *own]
+            session.agreement.send(job, step, not weight, weight, used, marks=marks, pace=session.parting.pace)
         committed = session.membership.commit()
         running.wait_s = time.perf_counter() - ended
         running.step = None
@@ -165,8 +166,10 @@ class AtBackward:
         else:
             common = session.agreement.take_over()
             self._check_weights(common.marks[0] or not common.members)
+            if checks:
+                session.parting.heard(step, common.marks[1] or not common.members, common.pace)
             if compares:
-                session.twins.heard(common.marks[1:], common.members)
+                session.twins.heard(common.marks[2:], common.members)
             if common.members:
                 gradients.finish(common.used)
             else:

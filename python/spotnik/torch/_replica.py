@@ -87,6 +87,7 @@ class Replica:
         self.changes_itself = False  #: does the program change some of it by itself after each step?
         self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # (host, device)
         self._named: list[tuple[str, torch.Tensor]] = []
+        self.compared: list[tuple[str, torch.Tensor]] = []  #: what must have the same bits on all members
         self._collect()
         self._plain = plain_numbers(optimizers)
         self._numbers = torch.zeros(len(self.leaves) + len(self._plain), dtype=torch.int64)
@@ -102,6 +103,7 @@ class Replica:
         named = [(f"parameter {name}", p.detach()) for name, p in kept]
         named += self.buffers.state()
         named += state_tensors(self.optimizers)
+        self.compared = [(name, tensor) for name, tensor in named if tensor.numel()]
         own = {tensor.data_ptr() for _, tensor in named}
         for number, one in enumerate(self.objects):
             extra = [(f"{type(one).__name__} {number} {path}", t) for path, t in _own_tensors(one)]

@@ -46,6 +46,7 @@ from ._leaves import Stateful
 from ._log import log
 from ._mode import AtBackward
 from ._options import Data, Options
+from ._parting import Parting
 from ._places import make_job, place_here
 from ._rates import Rates
 from ._replica import Replica, Watch
@@ -79,7 +80,8 @@ class Session:
         self.twins = Twins()
         self.membership = Membership(self._register, self._notice, self._explained, make_job)
         self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
-        self._steps = Steps(self.membership, self._ready, self._begun, [self.pauses])
+        self.parting = Parting(self.control, self.membership)
+        self._steps = Steps(self.membership, self._ready, self._begun, [self.parting, self.pauses])
         self.mode = mode(self)
         self.applier = Applier(optimizers, self.mode, self.running, self.repeats, self.rates, options.on_step)
         self._entry = Entry(model, self._before_forward)  # begins the steps, where no loader does
@@ -137,6 +139,7 @@ class Session:
     def _replicate(self) -> Replica:
         replica = Replica(self.model, self.optimizers, self.extras, not self.mode.averages)
         self.mode.check(replica)
+        self.parting.named = replica.compared
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
         self.control.reset()
         self.control.seed = seed & ((1 << 63) - 1)

@@ -55,6 +55,9 @@ class Control:
     repeats = Number()  # may a joiner repeat steps without the program's loop? see torch/_repeats.py
     turn = Number()  # the optimiser that steps next, where each has steps of its own
 
+    compared_next = Number()  # the step in which members compare their replicas next
+    parted = Number()  # the step before which these had parted; 0: they have not
+
     # pauses between steps (PyTorch)
     pause = Number()
     trained = Number()  # steps of the training
