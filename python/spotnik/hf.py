@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
@@ -88,7 +88,8 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         accumulate, trainer = int(args.gradient_accumulation_steps), _trainer()
         objects = (given["lr_scheduler"], _Stopping(state, self))
         prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
-        self._feed = _Feed(current(), self._loader, args, state, _Items(trainer))
+        batch = int(getattr(trainer, "_train_batch_size", args.train_batch_size))
+        self._feed = _Feed(current(), self._loader, batch, args, state, _Items(trainer))
         self._kind = type(self._loader)
         self._loader.spotnik_feed = self._feed
         _become(self._loader, type("SharedLoader", (self._kind,), {"__iter__": _iterate}))
@@ -257,12 +258,24 @@ def _takes_keywords(model: torch.nn.Module) -> bool:
 
 def _plain(loader: Any, batch: int) -> DataLoader[Any]:
     """The Trainer's loader as PyTorch would make it: without accelerate, which reads one batch ahead."""
+    if isinstance(loader.dataset, IterableDataset):
+        raise ArgumentError(
+            "the Trainer was given an IterableDataset, which has no length, and the job deals samples by their number; "
+            "give train_dataset=spotnik.torch.Records(stream, count), which deals records by their place"
+        )
     sampler = getattr(loader.batch_sampler, "sampler", None)
     if sampler is None or type(loader.batch_sampler).__iter__ is not BatchSampler.__iter__:
         raise ArgumentError(
             f"the Trainer's loader has a {type(loader.batch_sampler).__name__}, which chooses whole batches, so its "
             "samples cannot be shared among members; choose a plain order (shuffled, sequential or by length; with "
             'sentence-transformers batch_sampler="batch_sampler" and one data set)'
+        )
+    if loader.batch_sampler.batch_size != batch or len(sampler) > len(loader.dataset):
+        raise ArgumentError(
+            f"the Trainer's loader deals {loader.batch_sampler.batch_size} of {len(sampler)} samples at a time, and "
+            f"not {batch} of {len(loader.dataset)}: samples that belong together, as the completions of a prompt do in "
+            "TRL's GRPO and RLOO, would be divided among members. Train such a Trainer with one process, or in a loop "
+            "of your own by spotnik.torch.prepare()"
         )
     order: dict[str, Any] = {"shuffle": isinstance(sampler, RandomSampler)}
     if not isinstance(sampler, (RandomSampler, SequentialSampler)):
@@ -283,9 +296,9 @@ def _plain(loader: Any, batch: int) -> DataLoader[Any]:
 class _Feed(Feed):
     """What a Trainer asks for. It counts updates in an epoch itself."""
 
-    def __init__(self, session: Session, loader: Any, args: Any, state: Any, items: _Items) -> None:
+    def __init__(self, session: Session, loader: Any, batch: int, args: Any, state: Any, items: _Items) -> None:
         accumulate = int(args.gradient_accumulation_steps)
-        shared = shard(_plain(loader, int(args.train_batch_size)))
+        shared = shard(_plain(loader, batch))
         updates = max(1, -(-len(loader) // accumulate))
         super().__init__(session, shared, updates, accumulate, int(state.max_steps))
         self.state = state

@@ -286,6 +286,12 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
             f"shard() needs to know how many samples there are, and {type(loader.dataset).__name__} has no length; "
             "give the data set a __len__"
         )
+    if loader.batch_size is None and loader.batch_sampler is None:
+        raise ArgumentError(
+            "the loader has batch_size=None, so its samples are batches already; let the job deal these as samples, by "
+            "batch_size=1 and collate_fn=lambda one: one[0], or let the data set give single samples. Where batches "
+            "differ in size say spotnik.weigh(n) before each backward()"
+        )
     if loader.batch_size is None or type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
         raise ArgumentError(
             "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=..."

@@ -17,7 +17,7 @@ from disturb import EPOCHS_MOST, KILLS, agreed, disturb, kill_the_one_that_shows
 from programs import SAMPLES, data, network
 from test_features import told
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, SequentialSampler
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, Config, StateError
@@ -182,15 +182,49 @@ class Pairs(BatchSampler):
         yield from ([i, i + 1] for i in range(0, SAMPLES - 1, 2))
 
 
-def test_a_sampler_that_chooses_whole_batches_is_refused(tmp_path: Path) -> None:
+class Repeats(SequentialSampler):
+    """As TRL's: each prompt stands several times in a row, for completions that are compared with each other."""
+
+    def __iter__(self) -> Any:
+        yield from (i for i in range(SAMPLES) for _ in range(2))
+
+    def __len__(self) -> int:
+        return 2 * SAMPLES
+
+
+def own_loader(kind: str, data: Any) -> Any:
+    if kind == "pairs":
+        return DataLoader(data, batch_sampler=Pairs(range(SAMPLES), 2, drop_last=False))
+    if kind == "blocks":
+        return DataLoader(data, batch_size=16)
+    if kind == "repeats":
+        return DataLoader(data, batch_size=8, sampler=Repeats(data))
+    return DataLoader(Stream(), batch_size=8)
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(samples())
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("pairs", "has a Pairs, which chooses whole batches"),
+        ("blocks", f"deals 16 of {SAMPLES} samples at a time, and not 8 of {SAMPLES}: .*TRL's GRPO"),
+        ("repeats", f"deals 8 of {2 * SAMPLES} samples at a time, and not 8 of {SAMPLES}"),
+        ("stream", r"give train_dataset=spotnik.torch.Records\(stream, count\)"),
+    ],
+)
+def test_a_loader_whose_batches_cannot_be_divided_is_refused(tmp_path: Path, kind: str, words: str) -> None:
     class Chooses(Trainer):  # type: ignore[misc, unused-ignore]
         def get_train_dataloader(self) -> Any:
-            return DataLoader(self.train_dataset, batch_sampler=Pairs(range(SAMPLES), 2, drop_last=False))
+            return own_loader(kind, self.train_dataset)
 
     arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, max_steps=1, report_to="none")
     trainer = Chooses(Classifier(), arguments, train_dataset=samples(), callbacks=[Callback()])
     try:
-        with pytest.raises(ArgumentError, match="has a Pairs, which chooses whole batches"):
+        with pytest.raises(ArgumentError, match=words):
             trainer.train()
     finally:
         spotnik.leave()

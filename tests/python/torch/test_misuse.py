@@ -366,7 +366,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
         ArgumentError,
         r"with replacement.*use shuffle=True",
     ),
-    (shard(lambda: DataLoader(data(), batch_size=None)), ArgumentError, r"make it with batch_size="),
+    (shard(lambda: DataLoader(data(), batch_size=None)), ArgumentError, r"batches already.*batch_size=1 and"),
     (shard(lambda: DataLoader(data(), batch_size=300, drop_last=True)), ArgumentError, r"use a smaller batch_size"),
     (lambda: spotnik.ElasticSampler(Stream(), 3) and None, ArgumentError, r"has no length"),  # type: ignore[arg-type]
     (lambda: spotnik.job() and None, StateError, r"call model, optimizer = spotnik.prepare"),
