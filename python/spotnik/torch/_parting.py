@@ -88,25 +88,31 @@ class Parting:
         """Compare tensor by tensor, and raise StateError on all members."""
         at, width = self._control.parted, len(self.named)
         sums = self._sums if len(self._sums) == width else [0] * width
-        rows = self._membership.gather([int(sums is self._sums), step.rank, *sums])
+        try:
+            rows = self._membership.gather([int(sums is self._sums), step.rank, *sums])
+            self._membership.begin()
+            self._membership.gather([0])  # now every member has the rows, and may see others end
+        except StateError:  # a group of processes has no gather: the tensor and the ranks stay unknown
+            rows = None
+        self._membership.abandon()  # a checkpoint of what has parted would be the newest
         raise StateError(_words(at - 1, [name for name, _ in self.named], rows or []))
 
 
 def _words(step: int, names: Sequence[str], rows: Sequence[Sequence[int]]) -> str:
     known = [row for row in rows if row[0]]
     first = next((at for at in range(len(names)) if len({row[2 + at] for row in known}) > 1), None)
-    what, who = "what they hold", "members"
+    what, who = "what they hold", "all of them"
     if first is not None:
         usual, count = collections.Counter(row[2 + first] for row in known).most_common(1)[0]
         odd = [row[1] for row in known if row[2 + first] != usual]
         what = names[first]
         who = _ranks([row[1] for row in known] if 2 * count <= len(known) else odd)
     return (
-        f"after step {step} the replicas have parted: {what} is not the same on all members, and the first to differ; "
-        f"look at {who}. What changes parameters, large buffers or the state of an optimizer must do the same on every "
-        "member: give prepare() what has a state of its own, let nothing depend on rank() or on a member's own share, "
-        "and use torch.use_deterministic_algorithms(True). Where the program does so, a machine computes wrongly, or "
-        "machines of different kinds round differently. Start the job again from a checkpoint before that step"
+        f"after step {step} the replicas have parted: {what} is not the same on all members; look at {who}. "
+        "What changes parameters, large buffers or the state of an optimizer must do the same on every member: give "
+        "prepare() what has a state of its own, let nothing depend on rank() or on a member's own share, and use "
+        "torch.use_deterministic_algorithms(True). Where the program does so, a machine computes wrongly, or machines "
+        "of different kinds round differently. Start the job again from a checkpoint before that step"
     )
 
 
