@@ -46,7 +46,7 @@ int spotnik_objects_list(struct spotnik_objects *store,
 
 int spotnik_objects_delete(struct spotnik_objects *store, const char *name);
 
-/* Remove the object. Of all processes that try, one sees true. */
+/* Remove the object. One of all processes that try sees true. */
 bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer);
 
 /* Before a founding: does the store keep the promise of put_if_absent? -ENOTSUP: it does not. No
