@@ -292,19 +292,6 @@ static void finish(struct run *run)
     send_late_ones_home(run);
 }
 
-/* Others may finish the job, and their status is that of the job: the last line still names this
- * worker. */
-static void note_failed(struct run *run, uint32_t number, int status)
-{
-    size_t used = strlen(run->failed);
-
-    if (used + 40 < sizeof(run->failed))
-        snprintf(run->failed + used, sizeof(run->failed) - used, "%sw%u (exit status %d)",
-                 used ? ", " : "", number, WEXITSTATUS(status));
-    else if (run->failed[used - 1] != '.')
-        strcat(run->failed, ", ...");
-}
-
 static void reap_one(struct run *run, struct agent_worker *worker)
 {
     char text[64];
@@ -315,7 +302,7 @@ static void reap_one(struct run *run, struct agent_worker *worker)
     bool stillborn = is_stillborn(worker, end, run_committed(run, worker));
 
     if (end == AGENT_FAILED)
-        note_failed(run, number, status);
+        run_verdict_note_failed(run, number, status);
     run_look_at_minority(run, worker);
     if (end == AGENT_DONE || end == AGENT_INTERRUPTED)
         run_look_at_checkpoints(run, worker);
@@ -484,51 +471,6 @@ static void turn(struct run *run, struct pollfd *fds, struct agent_pipe **pipes,
     look_for_company(run);
 }
 
-static bool is_unsaved(const struct run *run)
-{
-    return run->unsaved && !__atomic_load_n(&run->agent.slots->completed, __ATOMIC_ACQUIRE);
-}
-
-/* With every member killed there is work left, as after a leave: the job can be started again. */
-static int verdict(const struct run *run)
-{
-    const struct agent *agent = &run->agent;
-
-    if (is_unsaved(run))
-        return RUN_UNSAVED;
-    if (run->state == RUN_DONE)
-        return 0;
-    if (run->state == RUN_REFUSING)
-        return RUN_REFUSED;
-    if (agent->first_error && run->state != RUN_TRAINS)
-        return agent->first_error;
-    if (agent->ended[AGENT_INTERRUPTED] || run->stage)
-        return 75;
-    if (agent->first_error)
-        return agent->first_error;
-    return run->most_step ? 75 : 1;
-}
-
-static void sum_up(const struct run *run)
-{
-    const struct agent *agent = &run->agent;
-    run_say(run,
-            "%s after %.1f s: %u workers started, %u killed by us, %u lost, %u left, %u failed, %u "
-            "done%s%s",
-            run->state == RUN_DONE       ? run->failed[0] ? "done, though workers failed," : "done"
-            : verdict(run) == 75         ? "interrupted"
-            : run->state == RUN_REFUSING ? "refused: another founding has the job's name or place"
-                                         : "ended",
-            (double)(now_ns() - run->begun_ns) / 1e9, agent->started, agent->killed,
-            agent->ended[AGENT_LOST], agent->ended[AGENT_INTERRUPTED], agent->ended[AGENT_FAILED],
-            agent->ended[AGENT_DONE], run->failed[0] ? "; failed: " : "", run->failed);
-    if (is_unsaved(run))
-        run_tell(run, SPOTNIK_SAID_UNSAVED,
-                 "the job was asked for checkpoints and completed none: the state that it has "
-                 "reached is in none. Ending with status %d; S151 above says why",
-                 RUN_UNSAVED);
-}
-
 static bool watch_signals(struct run *run)
 {
     sigset_t set;
@@ -593,8 +535,8 @@ int run_loop(const struct run_options *options)
     loop(&run);
     run_line_stop();
     notice_watcher_end(&run.watcher);
-    sum_up(&run);
-    int status = verdict(&run);
+    run_verdict_say(&run, now_ns());
+    int status = run_verdict(&run);
     agent_done(&run.agent);
     return status;
 }

@@ -102,6 +102,11 @@ void run_done_write(const struct run *run, const struct agent_worker *worker);
 /* A worker has ended, and was not lost: had it a checkpoint at all, if it was asked for one? */
 void run_look_at_checkpoints(struct run *run, const struct agent_worker *worker);
 
+/* run_verdict.c: the exit status; the last line; a worker that failed, for the last line. */
+int run_verdict(const struct run *run);
+void run_verdict_say(const struct run *run, uint64_t now_ns);
+void run_verdict_note_failed(struct run *run, uint32_t number, int status);
+
 /* Is the job done, as far as those that have ended can tell? */
 bool run_is_done(const struct run *run);
 
