@@ -26,7 +26,8 @@ esac
 [ -f "$build/build.ninja" ] ||
     dev/build.sh "$build" -Db_sanitize="$sanitize" -Db_lundef=false -Doptimization=1 -Dsim_seeds=200 \
         -Dc_args=-fno-sanitize-recover=all
-export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:${ASAN_OPTIONS:-}"
+# Not detect_stack_use_after_return: with gcc 11 to 13 it breaks the alignment of what is aligned to 64 bytes (PR 110027).
+export ASAN_OPTIONS="exitcode=66:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="exitcode=66:print_stacktrace=1:${UBSAN_OPTIONS:-}"
 # A child that forks from several threads and starts some of its own is what a test is about.
 export TSAN_OPTIONS="exitcode=66:halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:suppressions=$PWD/dev/thread.supp:${TSAN_OPTIONS:-}"
