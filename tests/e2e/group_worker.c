@@ -163,6 +163,8 @@ static int train(void)
         compute(&step, first, end);
         rc = reduce();
         if (rc == SPOTNIK_ERR_EXCLUDED) {
+            if (rank == 0)
+                tell("excluded %s\n", name);
             done = 0;
             continue;
         }
