@@ -27,7 +27,9 @@ static struct spotnik_runtime *runtime;
 static struct {
     int listener;
     uint16_t port;
-    size_t flip, end; /* of what the runtime says after its handshake */
+    /* of what the runtime says after its handshake; the thread may still read it for the connection
+     * before */
+    _Atomic size_t flip, end;
     pthread_t thread;
 } between;
 

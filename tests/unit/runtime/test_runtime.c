@@ -341,8 +341,8 @@ TEST(joiner_that_gives_up_is_not_waited_for)
 }
 
 /* A caller that waits for its commit looks for a moment and then sleeps, and so does its progress
- * thread: both members together, one waiting for the other for a second, take less than 2 % of a
- * processor. Time is what is measured here. */
+ * thread: both members together, one waiting for the other for a second, take less than a tenth of
+ * a processor, under the thread sanitizer, too. One that spins takes all of it. */
 TEST(waiting_costs_no_processor)
 {
     struct worker worker[2] = { { .steps = 1, .buckets = 2 }, { .steps = 1, .buckets = 2 } };
@@ -359,7 +359,7 @@ TEST(waiting_costs_no_processor)
     double used_s =
         (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
     print_message("a second of waiting took %.2f ms of processor time\n", used_s * 1e3);
-    assert_true(used_s < 0.02);
+    assert_true(used_s < 0.1);
     cluster_free(worker, 2);
 }
 
