@@ -51,7 +51,7 @@ struct spotnik_profile {
     /* a step takes this many times as long as predicted: measured in a job that runs; 0: once */
     double pace;
     double paced_devices; /* of the job that `pace` is of; 0: none runs */
-    bool example;         /* the built-in one: numbers of nobody's job */
+    bool example;         /* the built-in one, measured on no job of the user's */
 };
 
 /* Defaults, and nothing of a job. */

@@ -2,7 +2,7 @@
 """Buckets of gradients that travel as a copy: from an accelerator, or in another type than they have.
 
 A bucket has memory of the job, in the host. Gradients are narrowed or packed where they are and copied there, and the
-averages are copied back to where the gradients lie. Of gradients as q8 this member keeps what rounding took away, and
+averages are copied back to where the gradients lie. This member keeps what q8 rounded away, and
 adds it to the next ones: the *residual*, a vector beside each bucket. It is this member's own and no part of the
 replica: registered memory has the same bits on all members, and newcomers copy it from several.
 """

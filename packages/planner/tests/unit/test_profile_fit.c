@@ -14,7 +14,7 @@ static void near(double value, double wanted, double apart)
 
 TEST(constant_and_rate)
 {
-    /* 2 ms and 10 us a sample; two workers have half of the batch each, and disturb nobody */
+    /* 2 ms and 10 us a sample; two workers have half of the batch each and do not share a core */
     const struct spotnik_step_point points[] = {
         { 1, 256, 4.56e-3, 0 },
         { 1, 512, 7.12e-3, 0 },
