@@ -13,8 +13,8 @@ uint32_t run_host_processors(const char *self, const char *root);
 /* GPUs of this host, as the driver lists them in `folder` (/proc/driver/nvidia/gpus). */
 uint32_t run_host_gpus(const char *folder);
 
-/* Raise our limit of open files to what so many workers need. False: the hard limit is lower;
- * a line on standard error gives it. */
+/* Raise our limit of open files to what this number of workers needs. False: the hard limit is
+ * lower; a line on standard error gives it. */
 bool run_host_files(uint32_t workers);
 
 #endif

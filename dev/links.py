@@ -14,7 +14,7 @@ and in every other file of text: a path below docs/ is there, and so is a file o
 blocks it checks only options. Rules of the protocol and their files name each other:
 
     rules     a file of membership/ or allreduce/ cites the sections of docs/protocol.md that name it, as in
-              "docs/protocol.md 5 and 6", or has no rule, and its first comment says so; each section names its tests
+              "docs/protocol.md 5 and 6", or its first comment states that it holds none; each section names its tests
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ static unsigned workers_in(const struct spotnik_fleet *fleet)
     return workers;
 }
 
-/* spotnik run admits 256 members unless it is told otherwise. */
+/* spotnik run admits 256 members without --max. */
 static const char *most_of(const struct spotnik_fleet *fleet, char text[24])
 {
     snprintf(text, 24, workers_in(fleet) > MEMBERS_MOST ? " --max %u" : "", workers_in(fleet));

@@ -85,7 +85,7 @@ def slurm():
 
 
 def many():
-    """More members than a job admits unless it is told: 48 machines of eight GPUs."""
+    """More members than a job admits without --max: 48 machines of eight GPUs."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("job.json", json.dumps({"name": "many", "devices": {"A100": {"samples_per_s": 100}}, "batches": [65536], "samples_per_epoch": 1e6,
                                                     "gradient_mb": 1})),

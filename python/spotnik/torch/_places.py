@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this process one of several that are a member together? ``spotnik run --group`` says so, or torchrun does.
+"""Is this process one of several that are a member together? ``spotnik run --group`` or torchrun decides it.
 
 Under torchrun it is where the program has made a process group of all processes of this host, and of no others.
 """

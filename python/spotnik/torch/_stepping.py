@@ -143,7 +143,7 @@ class InTurns(AtBackward):
         self._said = weight
 
     def deal(self, samples: int) -> None:
-        """The batch has so many samples here."""
+        """The batch has this number of samples on this member."""
         session = self._session
         if session.running.step is not None and self.turn == 0:
             self._weight = self._said = samples

@@ -2,7 +2,7 @@
 """Members that do the work of one: a loop with batches of its own that draws the same ones on all of them.
 
 In some steps each member gives a number for its gradient, and one for what its model was given; they travel with the
-common numbers. A few equal ones in a row are no chance, and the program is told once what to write. Inputs count only
+common numbers. A few equal ones in a row are no chance, and one warning names what to write. Inputs count only
 where they change between two of these steps: a graph that is whole in every step is the same everywhere rightly.
 """
 

@@ -15,4 +15,14 @@ pid_t process_start(int (*run)(void *context, uint32_t rank), void *context, uin
 /* Wait for it: its exit status, or minus the signal that ended it. */
 int process_end(pid_t pid);
 
+/* In a child: cmocka's assertions belong to the process of the test. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "rank %u, line %d: %s: %s\n", (unsigned)rank, __LINE__, #condition,    \
+                    spotnik_last_error());                                                         \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
 #endif

@@ -20,16 +20,6 @@
 
 enum { SIZE = 3, COUNT = 1000 };
 
-/* In a child: cmocka's assertions belong to the process of the test. */
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %u, line %d: %s: %s\n", (unsigned)rank, __LINE__, #condition,    \
-                    spotnik_last_error());                                                         \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static void together(int (*run)(void *context, uint32_t rank))
 {
     char name[64];

@@ -17,15 +17,6 @@
 
 enum { SIZE = 3, COUNT = 1000, STEPS = 4 };
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "rank %u, line %d: %s: %s\n", (unsigned)rank, __LINE__, #condition,    \
-                    spotnik_last_error());                                                         \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
-
 static void together(int (*run)(void *context, uint32_t rank), const char *folder)
 {
     char name[64];
