@@ -2,10 +2,8 @@
 /* The status line of spotnik run. */
 #include "run_line.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/flag.h"
 #include "base/time.h"
 #include "question.h"
 #include "screen.h"
@@ -21,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the terminal and 
 static char line[512];
 static bool running, on_terminal, as_json;
 static pthread_t thread;
-static sem_t stop;
+static struct spotnik_flag stop;
 
 static void draw(const char *text)
 {
@@ -139,19 +138,6 @@ static void tell(const json_t *answer, double dollars)
     pthread_mutex_unlock(&lock);
 }
 
-/* A second, or less when it is over. */
-static bool pause_a_second(void)
-{
-    struct timespec until;
-    int rc;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec++;
-    while ((rc = sem_clockwait(&stop, CLOCK_MONOTONIC, &until)) && errno == EINTR)
-        continue;
-    return rc != 0;
-}
-
 /* The cost is that of the whole job since this agent started, at the price of the member that
  * answers. */
 static void *run(void *context)
@@ -165,7 +151,7 @@ static void *run(void *context)
     (void)context;
     if (!job_at_fill(NULL, NULL, NULL, &at) || !question_credentials(&at, &credentials))
         return NULL;
-    while (pause_a_second()) {
+    while (!spotnik_flag_wait(&stop, SPOTNIK_S)) {
         json_t *answer = question_members(&at, &credentials, member, &count)
                              ? question_first(&credentials, member, count)
                              : NULL;
@@ -189,8 +175,9 @@ void run_line_start(bool quiet)
     sigset_t all, before;
 
     on_terminal = !quiet && !as_json && isatty(STDERR_FILENO);
-    if ((!on_terminal && !as_json) || sem_init(&stop, 0, 0))
+    if (!on_terminal && !as_json)
         return;
+    spotnik_flag_init(&stop);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     running = pthread_create(&thread, NULL, run, NULL) == 0;
@@ -201,7 +188,7 @@ void run_line_stop(void)
 {
     if (!running)
         return;
-    sem_post(&stop);
+    spotnik_flag_raise(&stop);
     pthread_join(thread, NULL);
     pthread_mutex_lock(&lock);
     if (on_terminal && line[0])

@@ -151,24 +151,27 @@ static struct copy *copy_make(const struct spotnik_recorder *recorder, const cha
     return copy;
 }
 
-/* A folder whose server is gone must not hold up the end of the process: the thread has a copy of
- * its own. */
-void spotnik_recorder_join(struct spotnik_recorder *recorder)
-{
-    struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + PATIENCE_S * SPOTNIK_S);
-
-    if (recorder->writing
-        && pthread_clockjoin_np(recorder->writer, NULL, CLOCK_MONOTONIC, &until) != 0)
-        pthread_detach(recorder->writer);
-    recorder->writing = false;
-}
-
 /* A thread that still writes has not been joined; one that has ended is joined at once. */
 static bool is_free(struct spotnik_recorder *recorder)
 {
     if (recorder->writing && pthread_tryjoin_np(recorder->writer, NULL) == 0)
         recorder->writing = false;
     return !recorder->writing;
+}
+
+/* A folder whose server is gone must not hold up the end of the process: the thread has a copy of
+ * its own. */
+void spotnik_recorder_join(struct spotnik_recorder *recorder)
+{
+    uint64_t until_ns = spotnik_clock_ns() + PATIENCE_S * SPOTNIK_S;
+    struct timespec moment = { .tv_nsec = SPOTNIK_MS };
+
+    /* glibc 2.28 joins with a limit by the wall clock alone, which steps. */
+    while (!is_free(recorder) && spotnik_clock_ns() < until_ns)
+        nanosleep(&moment, NULL);
+    if (recorder->writing)
+        pthread_detach(recorder->writer);
+    recorder->writing = false;
 }
 
 bool spotnik_recorder_dump(struct spotnik_recorder *recorder, const char *reason, bool asked,

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/epoll.h"
 #include "base/error.h"
 #include "base/hurry.h"
 #include "base/time.h"
@@ -214,11 +215,7 @@ static int look_and_sleep(int fd, struct epoll_event *event, uint64_t spin_ns, b
     *ret_enough = count > 0;
     if (count > 0)
         return count;
-    uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
-    struct timespec wait = spotnik_clock_timespec(wait_ns);
-    count = epoll_pwait2(fd, event, EVENTS, &wait, NULL);
-    if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(fd, event, EVENTS, (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    count = spotnik_epoll_wait(fd, event, EVENTS, spotnik_time_since(until_ns, now_ns));
     return count < 0 ? -errno : count;
 }
 

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/epoll.h"
 #include "base/hurry.h"
 #include "base/time.h"
 #include "runtime/inside.h"
@@ -50,16 +50,12 @@ static void rest(struct spotnik_runtime *runtime, uint64_t until_ns)
     uint64_t wait_ns = spotnik_time_since(until_ns, now_ns);
     if (wait_ns > SLEEP_MAX_NS)
         wait_ns = SLEEP_MAX_NS;
-    struct timespec wait = spotnik_clock_timespec(wait_ns);
     free_deferred(runtime);
     spotnik_runtime_watch_neighbours(runtime);
     runtime->loop.wake_ns = spotnik_time_add(now_ns, wait_ns);
     struct spotnik_socket *listener = spotnik_acceptor_socket(runtime->links);
     spotnik_runtime_unlock(runtime);
-    int count = epoll_pwait2(runtime->loop.epoll_fd, event, EVENTS, &wait, NULL);
-    if (count < 0 && errno == ENOSYS)
-        count = epoll_wait(runtime->loop.epoll_fd, event, EVENTS,
-                           (int)((wait_ns + SPOTNIK_MS - 1) / SPOTNIK_MS));
+    int count = spotnik_epoll_wait(runtime->loop.epoll_fd, event, EVENTS, wait_ns);
     if (count < 0)
         spotnik_descriptor_check(errno);
     for (int i = 0; i < count; i++)

@@ -4,9 +4,9 @@
 #define SPOTNIK_WATCH_INSIDE_H
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdio.h>
 
+#include "base/flag.h"
 #include "http/server.h"
 #include "metrics/messages.h"
 #include "watch/watch.h"
@@ -76,7 +76,7 @@ struct spotnik_watch {
     struct spotnik_credentials credentials;
     pthread_t looker, asker;
     bool looking, asking;
-    sem_t wake, ask;
+    struct spotnik_flag wake, ask;
     bool stopping; /* atomic */
 
     /* The looker's. */
@@ -131,10 +131,6 @@ bool spotnik_watch_log_write(int fd, const char *line, bool lasting);
 
 /* peer_poller.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);
-
-/* Until there is news, or that time has passed. What happened since the wake-up before counts once,
- * however often it was told. */
-void spotnik_watch_pause(sem_t *news, uint64_t timeout_ns);
 
 /* job_snapshot.c: the whole job as this member knows it, as JSON for the page; malloc. With the
  * lock. NULL: no memory. */

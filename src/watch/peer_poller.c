@@ -2,7 +2,6 @@
 /* What the other members say of themselves. A thread asks them for their status, as `spotnik
  * status` would. It asks each once when it comes, for the address of its page, its price and what
  * it remembers of the past. While a browser reads the page it asks all of them in turn. */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -251,16 +250,6 @@ static bool ask_one(struct spotnik_watch *watch)
     return true;
 }
 
-void spotnik_watch_pause(sem_t *news, uint64_t timeout_ns)
-{
-    struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + timeout_ns);
-
-    while (sem_clockwait(news, CLOCK_MONOTONIC, &until) && errno == EINTR)
-        continue;
-    while (!sem_trywait(news))
-        continue;
-}
-
 void *spotnik_watch_ask(void *context)
 {
     struct spotnik_watch *watch = context;
@@ -271,7 +260,7 @@ void *spotnik_watch_ask(void *context)
              i++)
             if (!ask_one(watch))
                 break;
-        spotnik_watch_pause(&watch->ask, TURN_NS);
+        spotnik_flag_wait(&watch->ask, TURN_NS);
     }
     return NULL;
 }

@@ -106,9 +106,9 @@ static void *run(void *context)
         look(watch);
         push(watch, &next_push_ns);
         if (watch->asking && watch->before.members_epoch != asked_epoch)
-            sem_post(&watch->ask); /* newcomers */
+            spotnik_flag_raise(&watch->ask); /* newcomers */
         asked_epoch = watch->before.members_epoch;
-        spotnik_watch_pause(&watch->wake, LOOK_NS);
+        spotnik_flag_wait(&watch->wake, LOOK_NS);
     }
     return NULL;
 }
@@ -116,7 +116,7 @@ static void *run(void *context)
 void spotnik_watch_wake(struct spotnik_watch *watch)
 {
     if (watch)
-        sem_post(&watch->wake);
+        spotnik_flag_raise(&watch->wake);
 }
 
 const char *spotnik_watch_where(const struct spotnik_watch *watch)
@@ -222,8 +222,8 @@ int spotnik_watch_new(const struct spotnik_watch_config *config, struct spotnik_
     watch->file = -1;
     pthread_mutex_init(&watch->lock, NULL);
     pthread_mutex_init(&watch->log_lock, NULL);
-    sem_init(&watch->wake, 0, 0);
-    sem_init(&watch->ask, 0, 0);
+    spotnik_flag_init(&watch->wake);
+    spotnik_flag_init(&watch->ask);
     int rc = start(watch, config);
 
     if (rc) {
@@ -253,8 +253,8 @@ static void say_end(struct spotnik_watch *watch, const char *how)
 void spotnik_watch_quit(struct spotnik_watch *watch, const char *how)
 {
     __atomic_store_n(&watch->stopping, true, __ATOMIC_RELEASE);
-    sem_post(&watch->wake);
-    sem_post(&watch->ask);
+    spotnik_flag_raise(&watch->wake);
+    spotnik_flag_raise(&watch->ask);
     if (watch->looking)
         pthread_join(watch->looker, NULL);
     if (watch->asking)
@@ -280,8 +280,8 @@ void spotnik_watch_free(struct spotnik_watch *watch)
         free(watch->event[i].line);
     for (uint32_t i = 0; i < watch->other_count; i++)
         free(watch->other[i]);
-    sem_destroy(&watch->wake);
-    sem_destroy(&watch->ask);
+    spotnik_flag_destroy(&watch->wake);
+    spotnik_flag_destroy(&watch->ask);
     pthread_mutex_destroy(&watch->lock);
     pthread_mutex_destroy(&watch->log_lock);
     free(watch->fresh);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,7 +67,7 @@ static struct spotnik_watch *watch_new(void)
     member->id = (struct spotnik_id){ 1, 2 };
     assert_int_equal(spotnik_address_parse("10.0.0.5:21210", member->address, &member->port), 0);
     pthread_mutex_init(&watch->lock, NULL);
-    sem_init(&watch->ask, 0, 0);
+    spotnik_flag_init(&watch->ask);
     sem_init(&told, 0, 0);
     questions = 0;
     return watch;
@@ -79,7 +80,7 @@ static void asks(struct spotnik_watch *watch, int times)
     for (int i = 0; i < times; i++)
         sem_wait(&told); /* the runner's limit ends a test that waits for ever */
     __atomic_store_n(&watch->stopping, true, __ATOMIC_RELEASE);
-    sem_post(&watch->ask);
+    spotnik_flag_raise(&watch->ask);
     pthread_join(watch->asker, NULL);
     assert_int_equal(watch->other_count, 1);
 }
