@@ -492,6 +492,9 @@ SPOTNIK_API uint32_t spotnik_members(spotnik_job *job, spotnik_job_member *ret, 
  * commit+apply and the next commit, where it refreshes first. Call where updates are applied. */
 SPOTNIK_API uint64_t spotnik_state_digest(spotnik_job *job);
 
+/** The version of the library; compare it with the header's SPOTNIK_VERSION. Static storage. */
+SPOTNIK_API const char *spotnik_version(void);
+
 /** One line: what the code means and what to do next. Static storage. */
 SPOTNIK_API const char *spotnik_strerror(int error);
 

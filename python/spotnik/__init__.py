@@ -6,6 +6,7 @@ This module needs no framework; with NumPy it has collectives on arrays. ``spotn
 
 from __future__ import annotations
 
+from . import _native
 from .arrays import (
     allgather,
     allreduce,
@@ -61,7 +62,7 @@ from .job import (
 from .p2p import Arrival, Request, fetch, publish, pull, push, store_open
 from .sync import Numbers, Rule, Sync, SyncReport, Vectors
 
-__version__ = "0.1.0"
+__version__ = _native.VERSION
 
 __all__ = [
     "EXIT_INTERRUPTED",

@@ -20,6 +20,7 @@ from .errors import LibraryError
 __all__ = ["Dtype", "Op", "load"]
 
 SONAME = "libspotnik.so.0"
+VERSION = "0.1.0"
 RANGES_MAX = 64
 RECOVERIES_KEPT = 16
 
@@ -367,6 +368,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_members": (c_uint32, [_JOB, POINTER(NativeMember), c_uint32]),
     "spotnik_state_digest": (c_uint64, [_JOB]),
     "spotnik_strerror": (c_char_p, [c_int]),
+    "spotnik_version": (c_char_p, []),
     "spotnik_last_error": (c_char_p, []),
     "spotnik_group_open": (c_int, [c_char_p, c_uint32, c_uint32, POINTER(_GROUP)]),
     "spotnik_group_join": (c_int, [_GROUP, POINTER(NativeConfig)]),
@@ -461,8 +463,12 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
             ) from None
         function.restype = result
         function.argtypes = arguments
-    if config_new(library).size < ctypes.sizeof(NativeConfig):
-        raise LibraryError(f"{library._name} knows fewer settings than this package; build both from the same source")
+    version = library.spotnik_version().decode()
+    if version != VERSION:
+        raise LibraryError(
+            f"{library._name} is version {version}, and this package is {VERSION}; install both from one release, "
+            "and see that SPOTNIK_LIBRARY does not name another"
+        )
     return library
 
 

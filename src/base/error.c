@@ -58,6 +58,11 @@ static const struct {
       "the job is done: the steps or the samples asked for are used up; call spotnik_leave()" },
 };
 
+const char *spotnik_version(void)
+{
+    return SPOTNIK_VERSION;
+}
+
 const char *spotnik_strerror(int error)
 {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

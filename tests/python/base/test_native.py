@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import spotnik
 from spotnik import _native, errors
 
 FOLDER = Path(os.environ["SPOTNIK_ROOT"]) / "include/spotnik"
@@ -152,3 +153,19 @@ def test_an_uncaught_error_ends_the_program_with_its_status(name: str, status: i
     done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
     assert done.returncode == status
     assert done.stderr.rstrip().endswith(f"{name}: words")
+
+
+def test_one_version() -> None:
+    root = FOLDER.parent.parent
+    (header,) = re.findall(r'#define SPOTNIK_VERSION "(.*)"', HEADER)
+    (built,) = re.findall(r"^  version: '(.*)',", (root / "meson.build").read_text(), flags=re.M)
+    command = subprocess.check_output(["spotnik", "--version"], text=True)
+    library = _native.load().spotnik_version().decode()
+    assert [header, built, command, library] == [spotnik.__version__] * 2 + [f"spotnik {header}\n", header]
+
+
+def test_a_library_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = _native.VERSION
+    monkeypatch.setattr(_native, "VERSION", "99.0.0")
+    with pytest.raises(errors.LibraryError, match=f"is version {ours}, and this package is 99.0.0; install both"):
+        _native._declare(_native._open())
