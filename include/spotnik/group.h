@@ -135,8 +135,8 @@ SPOTNIK_API int spotnik_group_allreduce(spotnik_group *group, uint32_t bucket, v
 SPOTNIK_API int spotnik_group_combine(spotnik_group *group, uint32_t bucket, void *data,
                                       size_t count, enum spotnik_dtype dtype, enum spotnik_op op);
 
-/** Weight of this process's own data in the running step, before its first bucket; 0: it
- * contributes nothing. Where any process sets one, the group weighs as much as all its processes
+/** Weight of this process's own data in MEAN of the running step, before its first bucket; 0: no
+ * contribution. Where any process sets one, the group weighs as much as all its processes
  * together. Errors: STATE. */
 SPOTNIK_API int spotnik_group_weight_set(spotnik_group *group, uint64_t weight);
 

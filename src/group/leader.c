@@ -107,8 +107,11 @@ static void rows_reduce(const struct spotnik_group_control *control,
     uint8_t *rows = (uint8_t *)control + area->offset;
 
     for (uint32_t rank = 0; rank < control->size; rank++)
-        source[rank] = (struct spotnik_reduce_source){ rows + rank * area->row_bytes,
-                                                       control->process[rank].weight };
+        source[rank] = (struct spotnik_reduce_source){
+            rows + rank * area->row_bytes,
+            /* A source of weight 0 is left out of every operation. */
+            area->op == SPOTNIK_MEAN ? control->process[rank].weight : 1
+        };
     spotnik_reduce_flat(rows, source, control->size, area->count, (enum spotnik_dtype)area->dtype,
                         (enum spotnik_op)area->op, 0);
 }

@@ -2,8 +2,8 @@
 /* Data that each process has for itself, in groups of three in a job of one. Claims: a bucket holds
  * the reduction over all processes, weighed as they say; buckets
  * may change their sizes from step to step, and mix with those of shared data; a process of weight
- * 0 contributes nothing; the first step makes all copies of the state the leader's; a checkpoint
- * comes into all copies. */
+ * 0 contributes nothing to MEAN, and all to the rest; the first step makes all copies of the state
+ * the leader's; a checkpoint comes into all copies. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static int average(void *context, uint32_t rank)
         spotnik_reduce_flat(expected, source, SIZE, count, SPOTNIK_F32, SPOTNIK_MEAN, 0);
         for (size_t i = 0; i < count; i++)
             CHECK(own[i] - expected[i] < 1e-4f && expected[i] - own[i] < 1e-4f);
-        CHECK(one == SIZE - 1); /* one of them has weight 0 */
+        CHECK(one == SIZE); /* weights are those of MEAN */
         for (uint32_t r = 0; r < SIZE; r++)
             CHECK(shared[r] == r + 10);
     }
