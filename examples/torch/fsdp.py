@@ -4,40 +4,35 @@
     spotnik run -n 1:3 --group 2 --respawn -- python examples/torch/fsdp.py
     torchrun --standalone --nproc-per-node 2 examples/torch/fsdp.py         with SPOTNIK_PEERS and SPOTNIK_KEY_FILE
 
-On a CPU by Gloo; with GPUs say "nccl" and "cuda", and have each process use the one of its LOCAL_RANK.
+The three lines are those of minimal.py, marked with (1), (2) and (3). On a CPU by Gloo; with GPUs say "nccl" and
+"cuda", and have each process use the one of its LOCAL_RANK.
 """
 
 import torch
 from torch.distributed.fsdp import fully_shard
 
-import spotnik
-from spotnik.torch import sharded
+import spotnik.torch as spotnik  # (1)
 
 torch.distributed.init_process_group("gloo")  # of this group: it ends with the group
 torch.manual_seed(0)  # all processes begin with one model
 x = torch.randn(20_000, 20)
 y = (x[:, :2].prod(1) > 0).long()
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=200, shuffle=True)
 
 model = torch.nn.Sequential(torch.nn.Linear(20, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
-for layer in model:
-    if isinstance(layer, torch.nn.Linear):
-        fully_shard(layer)
-fully_shard(model)
+for layer in (model[0], model[2], model):
+    fully_shard(layer)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+model, optimizer = spotnik.prepare(model, optimizer)  # (2)
+loader = spotnik.shard(loader)  # (3)
 
-with sharded.join(spotnik.Config(samples=len(x), batch=200, steps_max=500)) as job:
-    replica = sharded.Replica(job, model, optimizer)
-    for step in replica.steps():
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(step.data_epoch))
-        mine = [index for one in step.ranges for index in one]
+for epoch in spotnik.epochs(5):
+    for inputs, targets in loader:
         optimizer.zero_grad()
-        if not step.replay:
-            batch = order[mine or [0]]  # FSDP's collectives need every process: one without samples takes any, times 0
-            losses = torch.nn.functional.cross_entropy(model(x[batch]), y[batch], reduction="sum")
-            (losses * (replica.scale(step) if mine else 0)).backward()
-        if replica.average():
-            replica.clip_grad_norm_(1.0)
-            optimizer.step()
-    right = (model(x).argmax(1) == y).float().mean()
-    if step.rank == 0:
-        print(f"{right:.1%} right after {step.number} steps, {step.size} processes", flush=True)
+        torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    with torch.no_grad():  # in all processes of the group: each has a part of the model
+        right = (model(x).argmax(1) == y).float().mean()
+    if spotnik.rank() == 0:
+        print(f"epoch {epoch}: {right:.1%} right, {spotnik.size()} processes", flush=True)

@@ -123,7 +123,6 @@ class _Calls:
         return 0
 
 
-
 class GroupJob(Job):
     """A job this process's group is one member of. Every process makes the same calls in the same order.
 
@@ -136,6 +135,7 @@ class GroupJob(Job):
         self._library: Any = _Calls(self._library)
         self.place = where
         self._is_alike = False
+        self._samples, self._is_counted = (where.rank, where.size), True
         self.samples_of_group = 0  #: in the step begun last
 
     def _join(self, native: _native.NativeConfig) -> int:
@@ -158,12 +158,20 @@ class GroupJob(Job):
         whole = super().step_begin(strategy)
         self._is_alike = True
         self.samples_of_group = whole.sample_count
-        step = self._begun = part_of(whole, self.place)
-        if whole.ranges:
+        step = self._begun = part_of(whole, self.place, self._samples)
+        if whole.ranges or (not self._is_counted and not step.replay):
             self.weight_set(step.sample_count)
         return step
 
-    # ---- memory of the group, for torch.sharded ----
+    def weight_set(self, weight: int) -> None:
+        """As :meth:`Job.weight_set`; 0 for a process whose samples another one counts."""
+        super().weight_set(weight if self._is_counted else 0)
+
+    # ---- sharded models ----
+
+    def deal(self, part: int, parts: int, counts: bool) -> None:
+        """Give this process part `part` of `parts` of the group's samples; one of those with the same `counts` them."""
+        self._samples, self._is_counted = (part, parts), counts
 
     def memory(self, count: int) -> Any:
         """Take `count` bytes of the group's memory, zeroed: every process takes the same pieces in the same order."""
@@ -203,17 +211,21 @@ class GroupJob(Job):
         """Nothing: the group ends with the process."""
 
 
-def part_of(step: Step, where: Place) -> Step:
-    """The step as one process of the group sees it: its part of the samples, its place among all processes."""
-    first, end = (step.sample_count * (where.rank + more) // where.size for more in (0, 1))
+def part_of(step: Step, where: Place, samples: Optional[tuple[int, int]] = None) -> Step:
+    """The step as one process of the group sees it: its part of the samples, its place among all processes.
+
+    `samples`: (part, parts) where that is not one part for each process.
+    """
+    part, parts = samples or (where.rank, where.size)
+    first, end = (step.sample_count * (part + more) // parts for more in (0, 1))
     return dataclasses.replace(
         step,
         rank=step.rank * where.size + where.rank if step.rank >= 0 else -1,
         size=step.size * where.size,
         sample_count=end - first,
         ranges=_cut(step.ranges, first, end),
-        share=step.share * where.size + where.rank if step.share < step.shares else step.share * where.size,
-        shares=step.shares * where.size,
+        share=step.share * parts + (part if step.share < step.shares else 0),
+        shares=step.shares * parts,
     )
 
 

@@ -28,7 +28,7 @@ from ..errors import ArgumentError, DoneError
 from ..job import Config, Job
 from ..sync import Rule
 from ..training.shares import share_hash
-from ._checks import check_choices, check_model, check_objects, check_process_group
+from ._checks import check_choices, check_model, check_objects, check_process_group, check_sharded
 from ._ddp import allreduce_hook, check_group, hook_on
 from ._ghost import ghost_batchnorm
 from ._leaves import Stateful
@@ -39,6 +39,8 @@ from ._options import Options, StepReport
 from ._places import place_here
 from ._sampler import ElasticSampler, part
 from ._session import Session, current, find, install, last
+from ._shard_mode import Sharded
+from ._shards import clip_grad_norm_, has_shards
 from ._stepping import InTurns
 from ._strategic import ByStrategy
 from ._streams import Records, Shards
@@ -59,6 +61,7 @@ __all__ = [
     "agreed",
     "allreduce",
     "allreduce_hook",
+    "clip_grad_norm_",
     "digest",
     "epoch",
     "epochs",
@@ -170,7 +173,8 @@ def prepare(
             raise ArgumentError(f"sync={sync!r} keeps models together by itself; give it model.module")
         check_group(model)
         inner = model.module
-    check_model(inner)
+    is_sharded = has_shards(inner)
+    check_model(inner, is_sharded)
     options = Options(
         sync=sync,
         bucket_mb=bucket_mb,
@@ -190,6 +194,9 @@ def prepare(
         on_step=on_step,
     )
     mode = InTurns if commit == "step" else AtBackward if sync == "ssgd" else ByStrategy
+    if is_sharded:
+        check_sharded(sync, commit, wire)
+        mode = Sharded
     session = Session(inner, optimizers, list(extra_state), options, mode)
     install(session)
     if isinstance(model, DistributedDataParallel):

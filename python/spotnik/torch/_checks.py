@@ -61,10 +61,10 @@ def _check_optimizer(one: object) -> None:
         )
 
 
-def check_model(model: torch.nn.Module) -> None:
+def check_model(model: torch.nn.Module, is_sharded: bool) -> None:
     """Is it complete, on one device, and whole on every member?"""
     for name, module in model.named_modules():
-        _check_layer(name, module)
+        _check_layer(name, module, is_sharded)
     _check_devices(sorted({str(parameter.device) for parameter in model.parameters()}))
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ArgumentError("the model has no parameter to train (requires_grad)")
@@ -82,14 +82,16 @@ def _check_devices(devices: list[str]) -> None:
         )
 
 
-def _check_layer(name: str, module: torch.nn.Module) -> None:
+def _check_layer(name: str, module: torch.nn.Module, is_sharded: bool) -> None:
     kinds, where = _kinds(module), f"layer {name}" if name else "the model"
-    if kinds & {"FSDPModule", "FullyShardedDataParallel"} or any(
-        "DTensor" in _kinds(p) | _kinds(p.data) for p in module.parameters(recurse=False)
-    ):
+    if "FullyShardedDataParallel" in kinds:
         raise ArgumentError(
-            f"{where} is sharded (FSDP, or parameters that are DTensors): a process has a part of it only, and what is "
-            "lost with a member is gone. Prepare the model as it is before fully_shard(): every member has all of it"
+            f"{where} is FSDP1, whose parameters are flat pieces without a place in the model; use "
+            "torch.distributed.fsdp.fully_shard()"
+        )
+    if "FSDPModule" in kinds and not is_sharded:
+        raise ArgumentError(
+            f"{where} was given to fully_shard() and has no shards; prepare it before its first forward"
         )
     if isinstance(module, torch.nn.SyncBatchNorm):
         raise ArgumentError(
@@ -115,8 +117,9 @@ def check_process_group() -> None:
     if size > 1 and where is None:
         raise StateError(
             f"a process group of {size} ({torch.distributed.get_backend()}) is initialised in this process, and cannot "
-            "lose any of them. The program, or a library, made it because RANK and WORLD_SIZE are set: start with "
-            "'spotnik run' without --torchrun-env, or call spotnik.hide_torchrun() first"
+            "lose any of them. Where its processes are to be one member, start them with 'spotnik run --group'. Where "
+            "a library made it because RANK and WORLD_SIZE are set, start with 'spotnik run' without --torchrun-env, "
+            "or call spotnik.hide_torchrun() first"
         )
 
 
@@ -128,6 +131,15 @@ def check_choices(sync: object, pauses: object) -> None:
                 f"{name} is not for groups of processes yet; leave it out, or start each process as a member of its "
                 "own: spotnik run without --group"
             )
+
+
+def check_sharded(sync: object, commit: str, wire: str) -> None:
+    """What a model of shards cannot have yet."""
+    if sync != "ssgd" or commit != "backward" or wire != "auto":
+        raise ArgumentError(
+            'a sharded model (FSDP2, parameters that are DTensors) goes with sync="ssgd", commit="backward" and '
+            'wire="auto"; leave these out'
+        )
 
 
 def check_launcher(solo: bool) -> None:

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import ArgumentError
 from ._buckets import Slot
+from ._places import place_here
 from ._session import Session, current
 
 if TYPE_CHECKING:
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 
 def check_group(model: DistributedDataParallel) -> None:
-    """A group of several would wait for the lost for ever."""
-    size = model.process_group.size()
-    if size != 1:
+    """A group of several would wait for the lost for ever; that of this process's own group ends with it."""
+    size, where = model.process_group.size(), place_here()
+    if size != (1 if where is None else where.size):
         raise ArgumentError(
-            f"this DistributedDataParallel is in a process group of {size}, which cannot lose any of them; give each "
-            'process its own: init_process_group("gloo", store=HashStore(), rank=0, world_size=1)'
+            f"this DistributedDataParallel is in a process group of {size}, which cannot lose any of them. Start its "
+            "processes as one member, by 'spotnik run --group'; or give each process its own: "
+            'init_process_group("gloo", store=HashStore(), rank=0, world_size=1)'
         )
 
 

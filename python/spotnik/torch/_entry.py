@@ -20,8 +20,9 @@ class Entry:
 
     def __init__(self, model: torch.nn.Module, begins: Begins) -> None:
         self._begins = begins
-        self._whole = model.register_forward_pre_hook(_Hook(self._of_whole))
-        self._parts = [part.register_forward_pre_hook(_Hook(begins)) for part in set(_parts(model))]
+        # First of all: FSDP gathers parameters in a hook of its own, and the state of others comes with a step.
+        self._whole = model.register_forward_pre_hook(_Hook(self._of_whole), prepend=True)
+        self._parts = [part.register_forward_pre_hook(_Hook(begins), prepend=True) for part in set(_parts(model))]
 
     def _of_whole(self, module: torch.nn.Module, arguments: Any) -> None:
         if module.training and torch.is_grad_enabled():
@@ -39,6 +40,21 @@ class Entry:
         self._whole.remove()
 
 
+class Exit(Entry):
+    """Calls `ends` with what such a forward pass returns, and has it return the result."""
+
+    def __init__(self, model: torch.nn.Module, ends: Callable[[Any], Any]) -> None:
+        super().__init__(model, lambda module, arguments: None)
+        hook = _Hook(lambda module, arguments, output: ends(output))
+        self._parts += [part.register_forward_hook(hook) for part in set(_parts(model))]
+        self._end = model.register_forward_hook(hook)
+
+    def remove(self) -> None:
+        """Take all hooks away."""
+        super().remove()
+        self._end.remove()
+
+
 def _parts(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """What a program may call: layers of the model, and those in its lists of layers."""
     for child in model.children():
@@ -54,11 +70,11 @@ class _Hook:
     That one is the `get` of an empty dict: a program that loads the file needs no Spotnik.
     """
 
-    def __init__(self, begins: Begins) -> None:
-        self._begins: Begins = torch.compiler.disable(begins)  # type: ignore[no-untyped-call]
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call: Callable[..., Any] = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
 
-    def __call__(self, module: torch.nn.Module, arguments: Any) -> Optional[Any]:
-        return self._begins(module, arguments)
+    def __call__(self, module: torch.nn.Module, *arguments: Any) -> Optional[Any]:
+        return self._call(module, *arguments)
 
     def __reduce__(self) -> Any:
         return getattr, ({}, "get")

@@ -32,7 +32,7 @@ _EARLY = (
 _LATE = (
     "backward() reached {name} again after its gradient had been sent: call optimizer.step() after each backward(), "
     "or, to accumulate gradients over k batches of the loader, say prepare(..., accumulate=k); several losses with a "
-    'backward() each, and parameters in several segments of checkpoint(use_reentrant=True), go with prepare(..., '
+    "backward() each, and parameters in several segments of checkpoint(use_reentrant=True), go with prepare(..., "
     'commit="step")'
 )
 _SAMPLES = 64  # of a bucket that are looked at
@@ -93,7 +93,7 @@ class Gradients:
         self._outer: list[Any] = []  # hooks of the backward pass around the one that runs
         self._versions: list[Any] = []
         self._handles = [] if passive else [self._hook(slot) for slot in self.slots]  # passive: they are fetched
-        if accumulate > 1:
+        if accumulate > 1 and not passive:
             for slot in self.slots:
                 self._handles.append(slot.parameter.register_hook(self._scale))  # type: ignore[no-untyped-call]
 

@@ -16,6 +16,7 @@ from . import _means as means
 from . import _twins as twins
 from ._exchange import Exchange
 from ._gradients import gradients_of
+from ._places import place_here
 from ._replica import Replica
 
 if TYPE_CHECKING:
@@ -28,11 +29,17 @@ class AtBackward:
 
     strategy: Optional[Strategy] = None
     averages = True  #: does optimizer.step() of the program apply an average?
+    is_sharded = False  #: has this process a part of the model?
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._has_looked = False  # at what the loss is divided by
         self.gradients = gradients_of(session.model, session.options, self.commit)
+
+    def replicate(self) -> Replica:
+        """The state of the program."""
+        session = self._session
+        return Replica(session.model, session.optimizers, session.extras, not self.averages)
 
     @property
     def scaled(self) -> bool:
@@ -74,8 +81,8 @@ class AtBackward:
         A log needs each step of the job from a loop that was there: the senior member's, which may be without samples.
         """
         session = self._session
-        if session.every_step_shown and not step.replay:
-            return False
+        if not step.replay and (session.every_step_shown or place_here() is not None):
+            return False  # the others of a group may have samples, and collectives of theirs need all processes
         return self.is_idle(step) and session.repeats.allowed
 
     # ---- commit ----
@@ -149,8 +156,11 @@ class AtBackward:
         checks = not session.solo and session.parting.is_due(step)
         if not session.solo:
             own = session.twins.numbers(step, gradients.raw()) if compares else [0] * twins.COUNT
-            marks = [int(gradients.weights.is_said), session.parting.number() if checks and weight else 0, *own]
-            session.agreement.send(job, step, not weight, weight, used, marks=marks, pace=session.parting.pace)
+            compared = session.parting.number() if checks and (weight or self.is_sharded) else 0
+            marks = [int(gradients.weights.is_said), compared, *own]
+            session.agreement.send(
+                job, self._counted(step), not weight, weight, used, marks=marks, pace=session.parting.pace
+            )
         committed = session.membership.commit()
         running.wait_s = time.perf_counter() - ended
         running.step = None
@@ -178,6 +188,10 @@ class AtBackward:
         session.repeats.committed()
         if committed:
             session.applier.committed()
+
+    def _counted(self, step: Step) -> Step:
+        """The step as this process accounts for it."""
+        return step
 
     @staticmethod
     def _check_weights(are_same: bool) -> None:

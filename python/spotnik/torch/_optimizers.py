@@ -81,6 +81,7 @@ class _States(collections.defaultdict[Any, Any]):
         super().__setitem__(key, _Firsts(value) if type(value) is dict else value)
 
 
+_SMALL = " small"  # a name that ends so is that of several tensors
 State = dict[str, Any]
 #: From the first values of a parameter's state, that state as it would be before the first step.
 Way = Callable[[State], State]
@@ -229,12 +230,34 @@ def _make_state(optimizer: Optimizer) -> None:
             parameter.grad = gradient
 
 
+def state_parts(optimizers: list[Optimizer], small: int = 1024) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Yield what :func:`state_tensors` does, with the parts of each tensor, which stay where they are."""
+    for name, values in _state_entries(optimizers, small):
+        yield name, [value for _, _, value in values]
+
+
 def state_tensors(optimizers: list[Optimizer], small: int = 1024) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, tensor) of all optimiser state, in the order of the parameters.
 
     State of fewer than `small` elements is moved into one tensor per type: the optimiser then works in views of it.
     Numbers that are no tensors are left out; see :func:`check_numbers`.
     """
+    for name, parts in _state_entries(optimizers, small):
+        if not name.endswith(_SMALL):
+            yield name, parts[0][2]
+            continue
+        flat = torch.cat([value.detach().reshape(-1) for _, _, value in parts])
+        at = 0
+        for state, key, value in parts:
+            state[key] = flat[at : at + value.numel()].view(value.shape)
+            at += value.numel()
+        yield name, flat
+
+
+_Entries = Iterator[tuple[str, list[tuple[State, str, torch.Tensor]]]]
+
+
+def _state_entries(optimizers: list[Optimizer], small: int) -> _Entries:
     gather: dict[torch.dtype, list[tuple[dict[str, Any], str, torch.Tensor]]] = {}
     for number, optimizer in enumerate(optimizers):
         for index, parameter in enumerate(parameters_of(optimizer)):
@@ -245,14 +268,9 @@ def state_tensors(optimizers: list[Optimizer], small: int = 1024) -> Iterator[tu
                 if value.numel() < small and value.device.type == "cpu" and value.is_contiguous():
                     gather.setdefault(value.dtype, []).append((state, key, value))
                 else:
-                    yield f"optimizer {number} parameter {index} {key}", value
+                    yield f"optimizer {number} parameter {index} {key}", [(state, key, value)]
     for dtype, parts in gather.items():
-        flat = torch.cat([value.detach().reshape(-1) for _, _, value in parts])
-        at = 0
-        for state, key, value in parts:
-            state[key] = flat[at : at + value.numel()].view(value.shape)
-            at += value.numel()
-        yield f"optimizers {dtype} small", flat
+        yield f"optimizers {dtype}{_SMALL}", parts
 
 
 def plain_numbers(optimizers: list[Optimizer]) -> list[tuple[dict[str, Any], str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Optional
 
 import torch
@@ -45,11 +45,12 @@ def sums_of(named: Named) -> list[int]:
 
 
 class Parting:
-    """What this member compares. `named` are tensors of its replica, in the order in which all members have them."""
+    """What this member compares: a number for each tensor of its replica, in the order that all members have."""
 
     def __init__(self, control: Control, membership: Membership) -> None:
         self._control, self._membership = control, membership
-        self.named: Named = ()
+        self.names: Sequence[str] = ()
+        self.sums: Callable[[], list[int]] = list  #: of the tensors' bits
         self._sums: list[int] = []  # of the last comparison
         self._compared_at: Optional[float] = None
         self._steps = 0  # since then
@@ -63,7 +64,7 @@ class Parting:
     def number(self) -> int:
         """The digest of this member's replica."""
         began = time.perf_counter()
-        self._sums = sums_of(self.named)
+        self._sums = self.sums()
         took = time.perf_counter() - began
         if self._compared_at is not None:
             a_step = (began - self._compared_at) / self._steps
@@ -86,7 +87,7 @@ class Parting:
 
     def take(self, step: Step) -> None:
         """Compare tensor by tensor, and raise StateError on all members."""
-        at, width = self._control.parted, len(self.named)
+        at, width = self._control.parted, len(self.names)
         sums = self._sums if len(self._sums) == width else [0] * width
         try:
             rows = self._membership.gather([int(sums is self._sums), step.rank, *sums])
@@ -95,7 +96,7 @@ class Parting:
         except StateError:  # a group of processes has no gather: the tensor and the ranks stay unknown
             rows = None
         self._membership.abandon()  # a checkpoint of what has parted would be the newest
-        raise StateError(_words(at - 1, [name for name, _ in self.named], rows or []))
+        raise StateError(_words(at - 1, self.names, rows or []))
 
 
 def _words(step: int, names: Sequence[str], rows: Sequence[Sequence[int]]) -> str:

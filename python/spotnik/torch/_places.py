@@ -15,6 +15,8 @@ from ..config import Config
 from ..group_job import GroupJob, Place, place
 from ..job import Job
 
+ALONE = Place("alone", 0, 1)
+
 
 def place_here() -> Optional[Place]:
     """The place of this process in its group; None: it is a member by itself."""
@@ -37,7 +39,7 @@ def process_group_size() -> int:
     return torch.distributed.get_world_size()
 
 
-def make_job(config: Config) -> Job:
-    """The job of this process, or of its group; not joined yet."""
-    where = place_here()
+def make_job(config: Config, is_sharded: bool = False) -> Job:
+    """The job of this process, or of its group; not joined yet. A sharded model is held by a group, be it of one."""
+    where = place_here() or (ALONE if is_sharded else None)
     return GroupJob(config, where) if where is not None else Job(config)

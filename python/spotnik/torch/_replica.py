@@ -24,6 +24,8 @@ from ._buckets import NATIVE_TYPE, is_dense
 from ._buffers import Buffers
 from ._leaves import Leaves, Stateful, decode, encode, tensors
 from ._optimizers import materialise, plain_numbers, state_tensors
+from ._parting import sums_of
+from ._shards import local_of
 
 
 def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[Stateful]:
@@ -58,7 +60,7 @@ def _number_of(scheduler: Any, optimizers: Sequence[Optimizer]) -> Optional[int]
 def _own_tensors(one: Stateful) -> list[tuple[str, torch.Tensor]]:
     """The tensors an object consists of; they must be the same memory at every state_dict()."""
     first, second = list(tensors(one.state_dict())), list(tensors(one.state_dict()))
-    if [t.data_ptr() for _, t in first] != [t.data_ptr() for _, t in second]:
+    if [local_of(t).data_ptr() for _, t in first] != [local_of(t).data_ptr() for _, t in second]:
         raise ArgumentError(
             f"{type(one).__name__}.state_dict() makes new tensors at every call, so nothing can be received in place; "
             "return the tensors themselves (detach() is fine, clone() is not)"
@@ -104,24 +106,37 @@ class Replica:
         named += self.buffers.state()
         named += state_tensors(self.optimizers)
         self.compared = [(name, tensor) for name, tensor in named if tensor.numel()]
-        own = {tensor.data_ptr() for _, tensor in named}
+        named += self._of_objects([tensor for _, tensor in named])
+        self._named = [(name, tensor) for name, tensor in named if tensor.numel()]
+
+    def _of_objects(self, known: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+        """Tensors of other objects, without those that are `known` already."""
+        own = {local_of(tensor).data_ptr() for tensor in known}
+        named = []
         for number, one in enumerate(self.objects):
             extra = [(f"{type(one).__name__} {number} {path}", t) for path, t in _own_tensors(one)]
-            extra = [(name, tensor) for name, tensor in extra if tensor.data_ptr() not in own]
+            extra = [(name, tensor) for name, tensor in extra if local_of(tensor).data_ptr() not in own]
             self.changes_itself |= bool(extra)
             named += extra
-        self._named = [(name, tensor) for name, tensor in named if tensor.numel()]
+        return named
+
+    def sums(self) -> list[int]:
+        """A number for each of `compared`: the sum of its bits."""
+        return sums_of(self.compared)
 
     # ---- registration ----
 
     def register(self, job: Job, membership: Membership) -> None:
         """Tell the job of everything."""
-        for number, (name, tensor) in enumerate(self._named):
-            self._register_one(job, f"{number} {name}"[:250], self._host(name, tensor))
+        self._register_tensors(job)
         if self._numbers.numel():
             self._register_one(job, "numbers", self._numbers)
         self.pack()
         job.refresh_set(lambda: None if membership.has_newer else self.pack())
+
+    def _register_tensors(self, job: Any) -> None:
+        for number, (name, tensor) in enumerate(self._named):
+            self._register_one(job, f"{number} {name}"[:250], self._host(name, tensor))
 
     def _host(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         if not is_dense(tensor):

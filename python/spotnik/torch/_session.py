@@ -78,7 +78,7 @@ class Session:
         self.rates = Rates(options, self.running)
         self.metrics = Metrics(options.metrics)
         self.twins = Twins()
-        self.membership = Membership(self._register, self._notice, self._explained, make_job)
+        self.membership = Membership(self._register, self._notice, self._explained, self._make_job)
         self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
         self.parting = Parting(self.control, self.membership)
         self._steps = Steps(self.membership, self._ready, self._begun, [self.parting, self.pauses])
@@ -118,7 +118,7 @@ class Session:
             return self.job
         options = self.options
         config = dataclasses.replace(options.config) if options.config is not None else Config()
-        self.solo = is_alone(config) and place_here() is None
+        self.solo = is_alone(config) and place_here() is None and not self.mode.is_sharded
         check_launcher(self.solo)
         if self.data is not None:
             config.samples = self.data.samples
@@ -137,15 +137,18 @@ class Session:
         return job
 
     def _replicate(self) -> Replica:
-        replica = Replica(self.model, self.optimizers, self.extras, not self.mode.averages)
+        replica = self.mode.replicate()
         self.mode.check(replica)
-        self.parting.named = replica.compared
+        self.parting.names, self.parting.sums = [name for name, _ in replica.compared], replica.sums
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
         self.control.reset()
         self.control.seed = seed & ((1 << 63) - 1)
         if replica.changes_itself:
             self.control.repeats = NO
         return replica
+
+    def _make_job(self, config: Config) -> Job:
+        return make_job(config, self.mode.is_sharded)
 
     def _register(self, job: Job) -> None:
         self.replica.register(job, self.membership)
@@ -301,7 +304,7 @@ class Session:
         running.excluded, running.used = False, []
         self.gradients.arm(self.mode.weight_of(step) > 0)
         if self.options.rng:
-            first = step.ranges[0].start if step.ranges else step.rank + (1 << 40)
+            first = step.ranges[0].start if step.ranges else step.share + (1 << 40)
             _seed_generators(mix(self.control.seed, step.number, first))
         self.mode.armed(step)
 

@@ -271,7 +271,7 @@ def sharded_by_fsdp() -> None:
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     net = nn.Sequential(nn.Linear(6, 2))
     torch.distributed.fsdp.fully_shard(net, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
-    spotnik.prepare(net, sgd(net))
+    spotnik.prepare(net, sgd(net), commit="step")
 
 
 def zero() -> None:
@@ -334,7 +334,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (sparse_alone, ArgumentError, r'sparse=False, or say prepare\(..., sparse="dense"\)'),
     (under_torchrun, StateError, r"one of 2 \(WORLD_SIZE\).*spotnik run -n 2"),
     (in_a_group, StateError, r"process group of 2 \(fake\).*RANK and WORLD_SIZE.*hide_torchrun"),
-    (sharded_by_fsdp, ArgumentError, r"sharded \(FSDP.*before fully_shard"),
+    (sharded_by_fsdp, ArgumentError, r"sharded model \(FSDP2.*leave these out"),
     (zero, ArgumentError, r"ZeroRedundancyOptimizer keeps each part.*use the optimizer that it wraps"),
     (accelerated, ArgumentError, r"wrapped by accelerate; call spotnik.prepare"),
     (half_buffer, ArgumentError, r"buffer seen .* is changed by forward\(\).*split it"),

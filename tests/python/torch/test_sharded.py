@@ -1,89 +1,268 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP2 inside groups, on the CPU by Gloo: groups of 2 and 3 train as one process without Spotnik does.
+"""Models that the processes of a group hold among them (FSDP2, tensor parallelism, DDP), on the CPU by Gloo.
 
-Claims: parameters are those of one process, whatever part of the samples each process has (none, in some steps); all
-hold the same bits, with clipping too; a lost group's successor, of another size, takes the state; FSDP1 is refused.
+Claims: two groups of two train as one process without Spotnik does, with what a script has between backward() and
+step(); all hold the same bits; groups of other sizes and plain members train in one job with them; a lost group's
+successor, of another size, takes the state; what a group cannot hold is refused with words.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import socket
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Optional
 
 import pytest
 import torch
 import torch.distributed
 from cluster import Cluster, Member, Tell
-from programs import SAMPLES, data, network
+from cluster import alone as run_alone
+from programs import data, network
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.utils.data import DataLoader
 
-from spotnik import ArgumentError, Config
-from spotnik.torch import sharded
+import spotnik.torch as spotnik
+from spotnik import ArgumentError
+from spotnik.torch import _shards
 
 Make = Callable[..., Cluster]
-BATCH, STEPS = 20, 55
+EPOCHS = 5  # of 11 steps; the last one of each has 3 samples: some processes have none
 
 
-def losses(model: nn.Module, indices: list[int]) -> torch.Tensor:
-    x, y = (tensor[indices] for tensor in data().tensors)
-    return nn.functional.cross_entropy(model(x), y, reduction="sum")
+@dataclasses.dataclass
+class Case:
+    """How a script makes its model, and what its loop does."""
+
+    cut: Optional[Callable[[nn.Module, int], Any]] = None  # among so many processes; None: not at all
+    build: Callable[[], nn.Module] = network
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = lambda model: torch.optim.AdamW(
+        model.parameters(), lr=0.01
+    )
+    clip: str = ""
+    accumulate: int = 1
+    syncs_late: bool = False
+    scaler: bool = False
+    weighs: bool = False  #: by the samples of one class
+    draws: bool = False  #: its own batches
+    tolerance: float = 1e-9
 
 
-def alone() -> list[torch.Tensor]:
-    """What one process makes of the same steps, without Spotnik."""
-    model = network()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    done = 0
-    while done < STEPS:
-        for first in range(0, SAMPLES, BATCH):
-            indices = list(range(first, min(SAMPLES, first + BATCH)))
-            optimizer.zero_grad()
-            (losses(model, indices) / len(indices)).backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 0.3)
-            optimizer.step()
-            done += 1
-    return [parameter.detach() for parameter in model.parameters()]
-
-
-def train(tell: Tell, name: str, rank: int, size: int, port: int, steps: int = STEPS) -> None:
-    os.environ["SPOTNIK_GROUP"] = f"{name}:{rank}:{size}"
-    store = torch.distributed.TCPStore("127.0.0.1", port, size, is_master=rank == 0)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
+def fsdp(model: nn.Module, size: int, **policy: Any) -> nn.Module:
     mesh = init_device_mesh("cpu", (size,))
-    model = network()
-    for layer in model:
+    for layer in model.modules():
         if isinstance(layer, nn.Linear):
-            fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    with sharded.join(Config(samples=SAMPLES, batch=BATCH, steps_max=steps)) as job:
-        replica = sharded.Replica(job, model, optimizer)
-        for step in replica.steps():
-            indices = [index for one in step.ranges for index in one]
+            fully_shard(layer, mesh=mesh, **policy)
+    return fully_shard(model, mesh=mesh, **policy)
+
+
+def root_alone(model: nn.Module, size: int) -> nn.Module:
+    return fully_shard(model, mesh=init_device_mesh("cpu", (size,)))
+
+
+def kept(model: nn.Module, size: int) -> nn.Module:
+    return fsdp(model, size, reshard_after_forward=False)
+
+
+def compiled(model: nn.Module, size: int) -> nn.Module:
+    fsdp(model, size).compile(backend="eager")
+    return model
+
+
+def checkpointed(model: nn.Module, size: int) -> nn.Module:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+
+    apply_activation_checkpointing(model, check_fn=lambda layer: isinstance(layer, nn.Tanh))
+    return fsdp(model, size)
+
+
+def tensor_parallel(model: nn.Module, size: int) -> nn.Module:
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    return parallelize_module(model, init_device_mesh("cpu", (size,)), plan)
+
+
+def both(model: nn.Module, size: int) -> nn.Module:
+    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("data", "tensor"))
+    parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    return fully_shard(model, mesh=mesh["data"])
+
+
+def wrapped(model: nn.Module, size: int) -> nn.Module:
+    return nn.parallel.DistributedDataParallel(model)
+
+
+def mixed(model: nn.Module, size: int) -> nn.Module:
+    return fsdp(model, size, mp_policy=MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32))
+
+
+def single(kind: str = "mlp") -> nn.Module:
+    return network(kind, torch.float32)
+
+
+def on_meta() -> nn.Module:
+    whole = network()
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).double()
+    model.whole = [whole]  # type: ignore[assignment]
+    return model
+
+
+def from_meta(model: nn.Module, size: int) -> nn.Module:
+    from torch.distributed.tensor import distribute_tensor
+
+    (whole,) = model.whole
+    fsdp(model, size)
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for own, one in zip(model.parameters(), whole.parameters()):
+            own.copy_(distribute_tensor(one.detach(), own.device_mesh, own.placements))
+    return model
+
+
+class Tied(nn.Module):
+    """The same weight twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = nn.Linear(6, 6, bias=False), nn.Linear(6, 6, bias=False)
+        self.last.weight = self.first.weight
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.first(x).tanh())[:, :2]
+
+
+class Adapted(nn.Module):
+    """LoRA: a frozen layer and a trained product beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.frozen = nn.Linear(6, 16).requires_grad_(False)
+        self.down, self.up, self.head = nn.Linear(6, 3, bias=False), nn.Linear(3, 16, bias=False), nn.Linear(16, 2)
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head((self.frozen(x) + self.up(self.down(x))).tanh())
+
+
+def adamw(**choices: Any) -> Callable[[nn.Module], torch.optim.Optimizer]:
+    return lambda model: torch.optim.AdamW((p for p in model.parameters() if p.requires_grad), lr=0.01, **choices)
+
+
+CASES: dict[str, Case] = {
+    "fsdp": Case(fsdp, clip="torch"),
+    "root_alone": Case(root_alone, clip="exact"),
+    "kept": Case(kept),
+    "compiled": Case(compiled),
+    "checkpointed": Case(checkpointed),
+    "tensor": Case(tensor_parallel, clip="torch"),
+    "wrapped": Case(wrapped, clip="torch"),
+    "accumulate": Case(fsdp, accumulate=3),
+    "syncs_late": Case(fsdp, accumulate=3, syncs_late=True, clip="torch"),
+    "scaler": Case(fsdp, single, scaler=True, clip="torch", tolerance=1e-5),
+    "mixed": Case(mixed, single, tolerance=5e-2),
+    "meta": Case(from_meta, on_meta),
+    "tied": Case(root_alone, Tied),
+    "adapted": Case(fsdp, Adapted, adamw()),
+    "norm": Case(root_alone, lambda: network("norm"), tolerance=math.inf),  # it depends on the share
+    "weighs": Case(fsdp, weighs=True),
+    "weighs_late": Case(fsdp, accumulate=3, syncs_late=True, weighs=True),
+    "draws": Case(fsdp, draws=True),
+    "foreach": Case(fsdp, optimizer=adamw(foreach=True)),
+    "fused": Case(fsdp, optimizer=adamw(fused=True)),
+    "single": Case(root_alone, single, tolerance=1e-5),
+    "both": Case(both, clip="torch"),
+}
+
+
+def join_process_group(place: str, port: int) -> int:
+    _, rank, size = place.split(":")
+    os.environ["SPOTNIK_GROUP"] = place
+    store = torch.distributed.TCPStore("127.0.0.1", port, int(size), is_master=rank == "0")
+    torch.distributed.init_process_group("gloo", store=store, rank=int(rank), world_size=int(size))
+    return int(size)
+
+
+def batches_of(case: Case, dtype: torch.dtype, epochs: int) -> Iterator[Iterable[Any]]:
+    """Of each epoch."""
+    if case.draws:
+        yield drawn(dtype)
+        return
+    loader = spotnik.shard(DataLoader(data(dtype), batch_size=20 // case.accumulate, shuffle=True))
+    for _ in spotnik.epochs(epochs):
+        yield loader
+
+
+def drawn(dtype: torch.dtype) -> Iterator[Any]:
+    """Batches of three to seven samples, the same on all members, of which each takes its part."""
+    x, y = data(dtype).tensors
+    while spotnik.step() < 40:
+        generator = torch.Generator().manual_seed(spotnik.step())
+        chosen = torch.randint(len(x), (3 + spotnik.step() % 5,), generator=generator)
+        yield spotnik.part_of(x[chosen]), spotnik.part_of(y[chosen])
+
+
+def train(
+    tell: Tell,
+    case: str = "fsdp",
+    place: Optional[str] = None,
+    port: int = 0,
+    epochs: int = EPOCHS,
+    checkpoint: Optional[str] = None,
+    clip: Optional[str] = None,
+) -> None:
+    what = CASES[case]
+    model = what.build()
+    if place is not None and what.cut is not None:
+        model = what.cut(model, join_process_group(place, port))
+    elif case == "meta":
+        (model,) = model.whole
+    optimizer = what.optimizer(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=what.scaler)
+    model, optimizer = spotnik.prepare(model, optimizer, seed=3, accumulate=what.accumulate, checkpoint=checkpoint)
+    clip = what.clip if clip is None else clip
+    for epoch in batches_of(what, next(model.parameters()).dtype, epochs):
+        for number, (x, y) in enumerate(epoch, 1):
+            is_last = number % what.accumulate == 0
+            if what.syncs_late and place is not None:
+                model.set_requires_gradient_sync(is_last)
+            losses, counts = nn.functional.cross_entropy(model(x), y, reduction="none"), torch.ones_like(y)
+            if what.weighs:
+                counts = y
+                spotnik.weigh(counts.sum())
+            loss = (losses * counts).sum() / counts.sum().clamp(1)
+            scaler.scale(loss / what.accumulate).backward()
+            if not is_last:
+                continue
+            scaler.unscale_(optimizer)
+            if clip == "torch":
+                nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+            elif clip:
+                spotnik.clip_grad_norm_(model.parameters(), 0.3)
+            scaler.step(optimizer)
+            scaler.update()
             optimizer.zero_grad()
-            if not step.replay:
-                scale = replica.scale(step) if indices else 0.0
-                (losses(model, indices or [0]) * scale).backward()
-            if replica.average():
-                replica.clip_grad_norm_(0.3)
-                optimizer.step()
-                tell(step=step.number)
-        whole = [parameter.full_tensor().tolist() for parameter in model.parameters()]
-        tell(done=step.number, digest=f"{job.digest:x}", parameters=whole)
+            tell(step=spotnik.step())
+    whole = [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
+    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", parameters=whole)
+    if place is not None:
+        torch.distributed.barrier()
 
 
 def start_group(job: Cluster, name: str, size: int, **settings: Any) -> list[Member]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    return [
-        job.start(train, name=f"{name}-{job.folder}", rank=rank, size=size, port=port, **settings)
-        for rank in range(size)
-    ]
+    name = f"{name}-{job.folder}"
+    return [job.start(train, place=f"{name}:{rank}:{size}", port=port, **settings) for rank in range(size)]
 
 
 def check_ends(job: Cluster, processes: int) -> list[dict[str, Any]]:
@@ -95,37 +274,133 @@ def check_ends(job: Cluster, processes: int) -> list[dict[str, Any]]:
     return ends
 
 
-def test_as_one_process(cluster: Make) -> None:
+def largest_difference(one: dict[str, Any], other: dict[str, Any]) -> float:
+    pairs = zip(one["parameters"], other["parameters"])
+    return max(float((torch.tensor(a) - torch.tensor(b)).abs().max()) for a, b in pairs)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_groups_train_as_one_process(cluster: Make, case: str, tmp_path: Path) -> None:
+    oracle = run_alone(train, tmp_path, case=case)[-1]
     job = cluster()
     job.gather(2)
-    start_group(job, "a", 2)
-    start_group(job, "b", 3)
+    size = 4 if case == "both" else 2
+    for name in "ab":
+        start_group(job, name, size, case=case)
     job.wait()
-    end = check_ends(job, 5)[0]
-    assert end["done"] == STEPS
-    for one, other in zip(end["parameters"], alone()):
-        assert float((torch.tensor(one, dtype=torch.float64) - other).abs().max()) < 1e-9
+    end = check_ends(job, 2 * size)[0]
+    assert end["done"] == oracle["done"] >= 40
+    assert largest_difference(end, oracle) < CASES[case].tolerance
 
 
-def test_a_killed_process(cluster: Make) -> None:
+def test_groups_of_any_kind_and_plain_members_train_together(cluster: Make, tmp_path: Path) -> None:
+    oracle = run_alone(train, tmp_path, clip="exact")[-1]
+    job = cluster()
+    job.gather(4)
+    start_group(job, "a", 2, clip="exact")
+    start_group(job, "b", 3, clip="exact")
+    start_group(job, "c", 2, case="tensor", clip="exact")
+    job.start(train, clip="exact")
+    job.wait()
+    assert largest_difference(check_ends(job, 8)[0], oracle) < 1e-9
+
+
+def test_a_killed_process_takes_its_group_along(cluster: Make) -> None:
     job = cluster()
     job.gather(2)
-    first, second = start_group(job, "a", 2, steps=150), start_group(job, "b", 2, steps=400)
+    settings = {"epochs": 40, "clip": "exact"}
+    first, second = start_group(job, "a", 2, **settings), start_group(job, "b", 2, **settings)
     third: list[Member] = []
     for member, line in job.events():
         if member is second[1] and line.get("step") == 10:
             job.kill(member)
         if not third and all(one.status is not None for one in second):
-            third = start_group(job, "c", 3, steps=150)
+            third = start_group(job, "c", 3, **settings)
     assert [one.status for one in second] == [-9, -9]
     assert [one.status for one in first + third] == [0] * 5
     check_ends(job, 5)
 
 
-def test_fsdp1_is_refused() -> None:
-    class FullyShardedDataParallel(nn.Module):
-        """As PyTorch's is recognised: it needs a process group to be made."""
+def test_a_checkpoint_resumes_in_a_group_of_any_size(cluster: Make, tmp_path: Path) -> None:
+    oracle = run_alone(train, tmp_path, clip="exact", epochs=4)[-1]
+    settings = {"clip": "exact", "checkpoint": str(tmp_path / "kept")}
+    for epochs, size in enumerate([2, 1, 4, 3], 1):
+        job = cluster()
+        if size > 1:
+            start_group(job, "a", size, epochs=epochs, **settings)
+        else:
+            job.start(train, epochs=epochs, **settings)
+        job.wait()
+        (end, *_) = check_ends(job, size)
+        assert next(line["step"] for line in job.lines("step")) == 11 * epochs - 10, "it began anew"
+    assert largest_difference(end, oracle) < 1e-9
 
-    model = nn.Sequential(FullyShardedDataParallel())
-    with pytest.raises(ArgumentError, match="is FSDP1"):
-        sharded.Replica(None, model, torch.optim.SGD(network().parameters()))  # type: ignore[arg-type]
+
+# ---- refusals ----
+
+
+@pytest.fixture
+def four(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process is the first of a group of four, of which the others are pretended."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    monkeypatch.setenv("SPOTNIK_GROUP", "a:0:4")
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def hybrid(model: nn.Module) -> nn.Module:
+    return fully_shard(model, mesh=init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards")))
+
+
+def stage(model: nn.Module) -> nn.Module:
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("stages", "shards"))
+    return fully_shard(model, mesh=mesh["shards"])
+
+
+def partly(model: nn.Module) -> nn.Module:
+    fully_shard(model[0], mesh=init_device_mesh("cpu", (4,)))
+    return model
+
+
+def first_kind(model: nn.Module) -> nn.Module:
+    class FullyShardedDataParallel(nn.Module):
+        """As PyTorch's is recognised."""
+
+    return model.append(FullyShardedDataParallel())
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        (hybrid, "members of the job are the replicas"),
+        (stage, "pipeline stages and groups over several hosts are not supported"),
+        (partly, "in no layer that fully_shard"),
+        (first_kind, "is FSDP1"),
+    ],
+)
+def test_what_a_group_cannot_hold_is_refused(four: None, cut: Callable[[nn.Module], nn.Module], words: str) -> None:
+    model = cut(network())
+    with pytest.raises(ArgumentError, match=words):
+        spotnik.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize("choice", [{"commit": "step"}, {"wire": "bf16"}])
+def test_choices_that_shards_do_not_have(four: None, choice: dict[str, Any]) -> None:
+    model = fsdp(network(), 4)
+    with pytest.raises(ArgumentError, match="leave these out"):
+        spotnik.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), **choice)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_a_norm_has_the_same_bits_in_any_parts(pieces: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    gradient = torch.randn(10_000, generator=generator) * torch.logspace(-12, 3, 10_000)
+    parts = [torch.nn.Parameter(torch.zeros_like(one)) for one in gradient.chunk(pieces)]
+    for part, one in zip(parts, gradient.chunk(pieces)):
+        part.grad = one.clone()
+    norm = spotnik.clip_grad_norm_(parts, 1.0)
+    assert norm == _shards._norm([gradient])
+    assert norm == pytest.approx(float(gradient.double().norm()), rel=1e-12)
+    assert float(torch.cat([part.grad for part in parts]).double().norm()) == pytest.approx(1.0, abs=1e-5)
