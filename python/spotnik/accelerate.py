@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare as prepare_objects
 from .torch import rank, shard
+from .torch._checks import check_framework
 from .torch._loader import Shard
 from .torch._session import current
 
@@ -45,6 +46,7 @@ def prepare(accelerator: Accelerator, *objects: Any, **settings: Any) -> tuple[A
 
     Raises StateError where accelerate has made a process group, and ArgumentError for what cannot be prepared.
     """
+    check_framework("Accelerate")
     if accelerator.num_processes != 1:
         raise StateError(
             f"the Accelerator is one of {accelerator.num_processes} processes that cannot lose any of them; start with "

@@ -25,6 +25,7 @@ from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSa
 
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
+from .torch._checks import check_framework
 from .torch._feed import Feed
 from .torch._loader import shard
 from .torch._log import log
@@ -51,6 +52,7 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, **settings: Any) -> None:
+        check_framework("Hugging Face's Trainer")
         if "accumulate" in settings or settings.get("commit", "backward") != "backward":
             raise ArgumentError("accumulation is the Trainer's: say TrainingArguments(gradient_accumulation_steps=k)")
         if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):

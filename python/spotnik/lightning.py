@@ -21,6 +21,7 @@ import torch
 from .config import is_alone
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import hide_torchrun, prepare
+from .torch._checks import check_framework
 from .torch._feed import Feed
 from .torch._loader import Shard, shard
 from .torch._session import Session, current
@@ -56,6 +57,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
                 'Lightning plans its steps for one process, so Strategy() takes batch="global" and sync="ssgd" only; '
                 "for more samples in a step raise the batch_size of the loader"
             )
+        check_framework("Lightning's Trainer")
         hide_torchrun()
         super().__init__(device=device or "cpu")
         self._device = device

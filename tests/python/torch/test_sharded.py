@@ -9,8 +9,11 @@ successor, of another size, takes the state; what a group cannot hold is refused
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import math
 import os
+import random
 import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -29,7 +32,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
-from spotnik import ArgumentError
+from spotnik import ArgumentError, StateError
 from spotnik.torch import _shards
 
 Make = Callable[..., Cluster]
@@ -210,6 +213,20 @@ def drawn(dtype: torch.dtype) -> Iterator[Any]:
         yield spotnik.part_of(x[chosen]), spotnik.part_of(y[chosen])
 
 
+def until_told(epoch: Iterable[Any], stop: Optional[str]) -> Iterator[Any]:
+    """The batches of an epoch, until there is a file `stop`: all members see it in the same step."""
+    for batch in epoch:
+        if stop:
+            spotnik.tell("stop", float(os.path.exists(stop)))
+        yield batch
+        if stop and spotnik.told("stop") > 0:
+            return
+
+
+def tell_of(tell: Tell, report: spotnik.StepReport) -> None:
+    tell(step=report.number, samples=report.samples)
+
+
 def train(
     tell: Tell,
     case: str = "fsdp",
@@ -218,6 +235,7 @@ def train(
     epochs: int = EPOCHS,
     checkpoint: Optional[str] = None,
     clip: Optional[str] = None,
+    stop: Optional[str] = None,
 ) -> None:
     what = CASES[case]
     model = what.build()
@@ -227,10 +245,11 @@ def train(
         (model,) = model.whole
     optimizer = what.optimizer(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=what.scaler)
-    model, optimizer = spotnik.prepare(model, optimizer, seed=3, accumulate=what.accumulate, checkpoint=checkpoint)
+    told = {"accumulate": what.accumulate, "checkpoint": checkpoint, "on_step": functools.partial(tell_of, tell)}
+    model, optimizer = spotnik.prepare(model, optimizer, seed=3, metrics=["stop"] if stop else [], **told)
     clip = what.clip if clip is None else clip
     for epoch in batches_of(what, next(model.parameters()).dtype, epochs):
-        for number, (x, y) in enumerate(epoch, 1):
+        for number, (x, y) in enumerate(until_told(epoch, stop), 1):
             is_last = number % what.accumulate == 0
             if what.syncs_late and place is not None:
                 model.set_requires_gradient_sync(is_last)
@@ -250,9 +269,11 @@ def train(
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
-            tell(step=spotnik.step())
+        if stop and spotnik.told("stop") > 0:
+            break
     whole = [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
-    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", parameters=whole)
+    total = 0 if what.draws else spotnik.samples()
+    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", total=total, parameters=whole)
     if place is not None:
         torch.distributed.barrier()
 
@@ -319,6 +340,36 @@ def test_a_killed_process_takes_its_group_along(cluster: Make) -> None:
     assert [one.status for one in second] == [-9, -9]
     assert [one.status for one in first + third] == [0] * 5
     check_ends(job, 5)
+
+
+def test_random_kills_drop_no_step_and_no_sample(cluster: Make, tmp_path: Path) -> None:
+    """Processes of any rank, one after the other; a new group comes for each that is lost."""
+    kills, chance = int(os.environ.get("SPOTNIK_TEST_KILLS", "6")), random.Random(4)
+    settings = {"epochs": 1_000_000, "stop": str(tmp_path / "stop")}
+    job = cluster()
+    job.gather(3)
+    groups = [start_group(job, f"g{number}", 2, **settings) for number in range(3)]
+    ranks: list[int] = []
+    samples: dict[int, int] = {}
+    for _, line in job.events():
+        if "samples" in line:
+            assert samples.setdefault(line["step"], line["samples"]) == line["samples"]
+        for group in [group for group in groups if all(one.status == -9 for one in group)]:
+            groups.remove(group)
+            groups.append(start_group(job, f"g{len(job.members)}", 2, **settings))
+        trains = all(one.status is None and len(one.lines) > 3 for group in groups for one in group)
+        if trains and len(ranks) < kills:
+            ranks.append(chance.randrange(2))
+            victim = chance.choice(groups)
+            job.kill(victim[ranks[-1]])
+            victim[0].lines.clear()  # it trains no more, whether it has ended or not
+        elif trains:
+            (tmp_path / "stop").touch()
+    assert set(ranks) == {0, 1}, "leaders and siblings"
+    assert sorted(member.status or 0 for member in job.members) == [-9] * 2 * kills + [0] * 6
+    end = check_ends(job, 6)[0]
+    assert sorted(samples) == list(range(1, end["done"] + 1))
+    assert sum(samples.values()) == end["total"]
 
 
 def test_a_checkpoint_resumes_in_a_group_of_any_size(cluster: Make, tmp_path: Path) -> None:
@@ -391,6 +442,14 @@ def test_choices_that_shards_do_not_have(four: None, choice: dict[str, Any]) -> 
     model = fsdp(network(), 4)
     with pytest.raises(ArgumentError, match="leave these out"):
         spotnik.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), **choice)
+
+
+@pytest.mark.parametrize(("module", "call"), [("accelerate", "prepare"), ("hf", "Callback"), ("lightning", "Strategy")])
+def test_frameworks_are_refused(module: str, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip({"hf": "transformers"}.get(module, module), reason=f"{module} is not installed")
+    monkeypatch.setenv("SPOTNIK_GROUP", "a:0:4")
+    with pytest.raises(StateError, match=r"not for groups.*fully_shard\(\).*without --group"):
+        getattr(importlib.import_module(f"spotnik.{module}"), call)(*([None] if module == "accelerate" else []))
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7])
