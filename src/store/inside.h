@@ -15,6 +15,13 @@ struct spotnik_objects_kind {
                size_t *ret_size, uint64_t *ret_version);
     int (*list)(struct spotnik_objects *store, int (*each)(void *context, const char *name),
                 void *context);
+    /* These three: NULL for a folder. */
+    int (*put_pieces)(struct spotnik_objects *store, const char *name,
+                      const struct spotnik_objects_pieces *pieces);
+    int (*get_range)(struct spotnik_objects *store, const char *name, uint64_t offset, void *bytes,
+                     size_t size, size_t *ret_size);
+    int (*walk)(struct spotnik_objects *store, const char *prefix,
+                int (*each)(void *context, const struct spotnik_object *object), void *context);
     int (*delete)(struct spotnik_objects *store, const char *name);
     bool (*take)(struct spotnik_objects *store, const char *name, uint64_t writer);
     int (*check)(struct spotnik_objects *store, uint64_t writer);

@@ -2,19 +2,26 @@
 /* Reading the XML of ListObjectsV2. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "store/s3.h"
 
 struct page {
     struct s3 *s3;
     XML_Parser parser;
-    int (*each)(void *context, const char *name);
+    const char *prefix; /* behind that of the store */
+    int (*each)(void *context, const struct spotnik_object *object);
     void *context;
     int rc;
     bool is_listing, is_cut; /* is_cut: more pages follow */
     char text[1100];         /* of the element that is open; the longest key has 1,024 bytes */
     size_t length;
+    char key[1100]; /* of the object that is open */
+    uint64_t size;
+    int64_t written_s;
+    bool is_folder; /* the element that is open is of a folder; the listing has a prefix, too */
     char *next;
     size_t next_size;
 };
@@ -24,6 +31,8 @@ static void on_begin(void *context, const char *element, const char **attributes
     struct page *page = context;
     (void)attributes;
     page->is_listing |= strcmp(element, "ListBucketResult") == 0;
+    if (strcmp(element, "Prefix") != 0)
+        page->is_folder = strcmp(element, "CommonPrefixes") == 0;
     page->length = 0;
 }
 
@@ -36,14 +45,26 @@ static void on_text(void *context, const char *text, int length)
     page->length += some;
 }
 
-static void key_note(struct page *page)
+/* "2026-11-29T10:12:04.000Z" */
+static int64_t time_read(const char *text)
 {
-    size_t prefix = strlen(page->s3->prefix);
-    const char *name = page->text + prefix;
-    if (strncmp(page->text, page->s3->prefix, prefix) != 0 || *name == '\0'
-        || strchr(name, '/') != NULL || strlen(name) > SPOTNIK_OBJECTS_NAME_MAX)
+    struct tm time = { .tm_isdst = 0 };
+    return strptime(text, "%Y-%m-%dT%H:%M:%S", &time) != NULL ? (int64_t)timegm(&time) : 0;
+}
+
+static void object_end(struct page *page)
+{
+    size_t own = strlen(page->s3->prefix), prefix = strlen(page->prefix);
+    struct spotnik_object object = { .name = page->key + own + prefix,
+                                     .size = page->size,
+                                     .written_s = page->written_s };
+    bool is_below = strncmp(page->key, page->s3->prefix, own) == 0
+                    && strncmp(page->key + own, page->prefix, prefix) == 0;
+    page->size = 0;
+    page->written_s = 0;
+    if (!is_below || *object.name == '\0' || strlen(object.name) > SPOTNIK_OBJECTS_NAME_MAX)
         return; /* no object of ours */
-    page->rc = page->each(page->context, name);
+    page->rc = page->each(page->context, &object);
     if (page->rc != 0)
         page->s3->library->XML_StopParser(page->parser, XML_FALSE);
 }
@@ -52,8 +73,14 @@ static void on_end(void *context, const char *element)
 {
     struct page *page = context;
     page->text[page->length] = '\0';
-    if (strcmp(element, "Key") == 0)
-        key_note(page);
+    if (strcmp(element, "Key") == 0 || (strcmp(element, "Prefix") == 0 && page->is_folder))
+        snprintf(page->key, sizeof page->key, "%s", page->text);
+    else if (strcmp(element, "Size") == 0)
+        page->size = strtoull(page->text, NULL, 10);
+    else if (strcmp(element, "LastModified") == 0)
+        page->written_s = time_read(page->text);
+    else if (strcmp(element, "Contents") == 0 || strcmp(element, "CommonPrefixes") == 0)
+        object_end(page);
     else if (strcmp(element, "IsTruncated") == 0)
         page->is_cut = strcmp(page->text, "true") == 0;
     else if (strcmp(element, "NextContinuationToken") == 0)
@@ -61,13 +88,16 @@ static void on_end(void *context, const char *element)
     page->length = 0;
 }
 
-int spotnik_s3_page_read(struct s3 *s3, const char *text, size_t size,
-                         int (*each)(void *context, const char *name), void *context,
-                         char *ret_next, size_t next_size)
+int spotnik_s3_page_read(struct s3 *s3, const char *prefix, const char *text, size_t size,
+                         int (*each)(void *context, const struct spotnik_object *object),
+                         void *context, char *ret_next, size_t next_size)
 {
-    struct page page = {
-        .s3 = s3, .each = each, .context = context, .next = ret_next, .next_size = next_size
-    };
+    struct page page = { .s3 = s3,
+                         .prefix = prefix,
+                         .each = each,
+                         .context = context,
+                         .next = ret_next,
+                         .next_size = next_size };
     *ret_next = '\0';
     page.parser = s3->library->XML_ParserCreate(NULL);
     if (page.parser == NULL)

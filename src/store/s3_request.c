@@ -17,6 +17,8 @@
 #define ATTEMPT_MS 5000L
 #define PAUSE_NS (100 * SPOTNIK_MS) /* after the first failure; twice as long after each further */
 #define URL_BYTES 3500
+#define BUFFER_BYTES (512L << 10)
+#define LOW_SPEED 1024L /* bytes a second */
 
 /* ---- what comes back ---- */
 
@@ -25,8 +27,13 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *context)
     struct s3_request *request = context;
     size_t room = request->answer_max - request->answer_size,
            some = one * count < room ? one * count : room;
-    memcpy(request->answer + request->answer_size, bytes, some);
+    if (some > 0)
+        memcpy(request->answer + request->answer_size, bytes, some);
     request->answer_size += some;
+    room = sizeof request->said - request->said_size;
+    some = one * count < room ? one * count : room;
+    memcpy(request->said + request->said_size, bytes, some);
+    request->said_size += some;
     return one * count;
 }
 
@@ -92,12 +99,72 @@ static bool url_make(const struct s3 *s3, const struct s3_request *request, char
     return length > 0 && length < URL_BYTES;
 }
 
-/* libcurl 7.88 takes a wrong digest for what PUT sends, unless it is given one. */
+/* The bytes that are to be sent from `from` on: as many as lie together. */
+static const uint8_t *span_of(const struct s3_request *request, size_t from, size_t *ret_size)
+{
+    *ret_size = request->size - from;
+    if (request->pieces == NULL)
+        return (const uint8_t *)request->bytes + from;
+    const struct iovec *piece = request->pieces->piece;
+    uint64_t at = request->at + from;
+    for (; at >= piece->iov_len; piece++)
+        at -= piece->iov_len;
+    if (*ret_size > piece->iov_len - at)
+        *ret_size = piece->iov_len - (size_t)at;
+    return (const uint8_t *)piece->iov_base + at;
+}
+
+static size_t on_read(char *to, size_t one, size_t count, void *context)
+{
+    struct s3_request *request = context;
+    size_t room = one * count, some;
+    for (; room > 0 && request->sent < request->size; request->sent += some, room -= some) {
+        const uint8_t *from = span_of(request, request->sent, &some);
+        some = some < room ? some : room;
+        memcpy(to, from, some);
+        to += some;
+    }
+    return one * count - room;
+}
+
+/* A connection that was kept had ended: libcurl sends all again by another. */
+static int on_seek(void *context, curl_off_t offset, int origin)
+{
+    struct s3_request *request = context;
+    if (origin != SEEK_SET)
+        return CURL_SEEKFUNC_CANTSEEK;
+    request->sent = (size_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static bool is_stopped(const struct s3_request *request)
+{
+    const struct spotnik_objects_pieces *pieces = request->pieces;
+    return pieces != NULL && pieces->is_stopped != NULL && pieces->is_stopped(pieces->context);
+}
+
+static int on_progress(void *context, curl_off_t to_read, curl_off_t read, curl_off_t to_send,
+                       curl_off_t sent)
+{
+    (void)to_read, (void)read, (void)to_send, (void)sent;
+    return is_stopped(context);
+}
+
+/* libcurl 7.88 takes a wrong digest for what PUT sends, unless it is given one. The server compares
+ * it with what has arrived. */
 static void digest_make(const struct s3_request *request, char header[100])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned size = 0;
-    (void)EVP_Digest(request->bytes, request->size, digest, &size, EVP_sha256(), NULL);
+    size_t some = 0;
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    (void)EVP_DigestInit_ex(hash, EVP_sha256(), NULL);
+    for (size_t at = 0; at < request->size; at += some) {
+        const uint8_t *from = span_of(request, at, &some);
+        (void)EVP_DigestUpdate(hash, from, some);
+    }
+    (void)EVP_DigestFinal_ex(hash, digest, &size);
+    EVP_MD_CTX_free(hash);
     int used = snprintf(header, 100, "x-amz-content-sha256: ");
     for (unsigned i = 0; i < size; i++)
         used += snprintf(header + used, 100 - (size_t)used, "%02x", digest[i]);
@@ -121,10 +188,24 @@ static void options_set(const struct s3 *s3, CURL *easy, struct s3_request *requ
                         const struct s3_credentials *credentials)
 {
     __typeof__(&curl_easy_setopt) setopt = s3->library->curl_easy_setopt;
-    setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
-    if (request->bytes != NULL) {
-        setopt(easy, CURLOPT_POSTFIELDS, request->bytes);
+    if (request->bytes != NULL || request->pieces != NULL) {
+        setopt(easy, CURLOPT_POST, 1L);
         setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->size);
+        setopt(easy, CURLOPT_READFUNCTION, on_read);
+        setopt(easy, CURLOPT_READDATA, request);
+        setopt(easy, CURLOPT_SEEKFUNCTION, on_seek);
+        setopt(easy, CURLOPT_SEEKDATA, request);
+        setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
+        setopt(easy, CURLOPT_XFERINFODATA, request);
+        setopt(easy, CURLOPT_NOPROGRESS, 0L);
+        setopt(easy, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* a long body does not wait for leave */
+        setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, BUFFER_BYTES);
+    }
+    setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    setopt(easy, CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    if (request->large_ns > 0) { /* a connection that stands still ends before that */
+        setopt(easy, CURLOPT_LOW_SPEED_LIMIT, LOW_SPEED);
+        setopt(easy, CURLOPT_LOW_SPEED_TIME, ATTEMPT_MS / 1000);
     }
     setopt(easy, CURLOPT_AWS_SIGV4, s3->signing);
     setopt(easy, CURLOPT_USERNAME, credentials->key);
@@ -176,7 +257,7 @@ static int attempt(struct s3 *s3, struct s3_request *request, uint64_t left_ns)
     CURL *easy = handle_take(s3, &credentials);
     if (easy == NULL)
         return -EACCES;
-    request->answer_size = 0;
+    request->answer_size = request->said_size = request->sent = 0;
     request->status = 0;
     request->etag[0] = request->id[0] = '\0';
     request->retry_after_ns = 0;
@@ -185,8 +266,8 @@ static int attempt(struct s3 *s3, struct s3_request *request, uint64_t left_ns)
     s3->library->curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     s3->library->curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error);
     s3->library->curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
-                                  (long)(spotnik_time_min(left_ns,
-                                                          (uint64_t)ATTEMPT_MS * SPOTNIK_MS)
+                                  (long)(spotnik_time_min(left_ns, (uint64_t)ATTEMPT_MS * SPOTNIK_MS
+                                                                       + request->large_ns)
                                          / SPOTNIK_MS)
                                       + 1);
     CURLcode code = CURLE_URL_MALFORMAT;
@@ -200,6 +281,8 @@ static int attempt(struct s3 *s3, struct s3_request *request, uint64_t left_ns)
     handle_give(s3, easy);
     if (code == CURLE_OK)
         return 0;
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return spotnik_objects_fail(-ECANCELED, "it was given up");
     return spotnik_objects_fail(-ETIMEDOUT, "%s %s/%s%s: %s", request->method, s3->base, s3->prefix,
                                 request->name != NULL ? request->name : "",
                                 error[0] != '\0' ? error : s3->library->curl_easy_strerror(code));
@@ -207,11 +290,11 @@ static int attempt(struct s3 *s3, struct s3_request *request, uint64_t left_ns)
 
 /* ---- what it means ---- */
 
-/* The text of <code> in the XML of an error. */
-static void word_find(const struct s3_request *request, const char *begin, char *to, size_t size)
+void spotnik_s3_word_find(const struct s3_request *request, const char *begin, char *to,
+                          size_t size)
 {
-    const char *at = memmem(request->answer, request->answer_size, begin, strlen(begin)),
-               *end = request->answer + request->answer_size;
+    const char *at = memmem(request->said, request->said_size, begin, strlen(begin)),
+               *end = request->said + request->said_size;
     size_t used = 0;
     if (at != NULL)
         for (at += strlen(begin); at < end && *at != '<' && used + 1 < size; at++)
@@ -233,8 +316,8 @@ static int status_return(const struct s3 *s3, const struct s3_request *request)
              : request->status == 401 || request->status == 403 ? -EACCES
              : may_pass(request)                                ? -ETIMEDOUT
                                                                 : -EIO;
-    word_find(request, "<Code>", code, sizeof code);
-    word_find(request, "<Message>", message, sizeof message);
+    spotnik_s3_word_find(request, "<Code>", code, sizeof code);
+    spotnik_s3_word_find(request, "<Message>", message, sizeof message);
     return spotnik_objects_fail(rc, "%s %s/%s%s: HTTP %ld %s: %s (request %s)", request->method,
                                 s3->base, s3->prefix, request->name != NULL ? request->name : "",
                                 request->status, code, message,
@@ -246,7 +329,7 @@ static bool has_expired(struct s3 *s3, const struct s3_request *request)
 {
     char code[64] = "";
     if (request->status == 400 || request->status == 403)
-        word_find(request, "<Code>", code, sizeof code);
+        spotnik_s3_word_find(request, "<Code>", code, sizeof code);
     if (strcmp(code, "ExpiredToken") != 0)
         return false;
     pthread_mutex_lock(&s3->lock);
@@ -265,11 +348,12 @@ static void pause_for(uint64_t ns)
 
 int spotnik_s3_request(struct s3 *s3, struct s3_request *request)
 {
-    uint64_t until_ns = spotnik_clock_ns() + DEADLINE_NS, pause_ns = PAUSE_NS, now_ns;
+    uint64_t until_ns = spotnik_clock_ns() + DEADLINE_NS + request->large_ns, pause_ns = PAUSE_NS,
+             now_ns;
     bool renewed = false;
     for (;; pause_ns *= 2) {
         int rc = attempt(s3, request, spotnik_time_since(until_ns, spotnik_clock_ns()));
-        if (rc == -EACCES)
+        if (rc == -EACCES || rc == -ECANCELED)
             return rc;
         if (request->status >= 200 && request->status < 300)
             return 0;
@@ -279,7 +363,7 @@ int spotnik_s3_request(struct s3 *s3, struct s3_request *request)
         renewed |= expired;
         now_ns = spotnik_clock_ns();
         uint64_t wait_ns = request->retry_after_ns > pause_ns ? request->retry_after_ns : pause_ns;
-        if ((!may_pass(request) && !expired) || now_ns + wait_ns >= until_ns)
+        if ((!may_pass(request) && !expired) || now_ns + wait_ns >= until_ns || is_stopped(request))
             return rc;
         pause_for(wait_ns);
     }

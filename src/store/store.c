@@ -2,6 +2,7 @@
 /* Which kind of store it is, and the way to it. See store.h. */
 #include "store/store.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "store/inside.h"
@@ -15,8 +16,13 @@ static const struct spotnik_objects_kind *begin(const struct spotnik_objects *st
 
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store)
 {
-    return strncmp(where, "s3://", 5) == 0 ? spotnik_s3_open(where, ret_store)
-                                           : spotnik_objects_directory_open(where, ret_store);
+    return spotnik_objects_is_bucket(where) ? spotnik_s3_open(where, ret_store)
+                                            : spotnik_objects_directory_open(where, ret_store);
+}
+
+bool spotnik_objects_is_bucket(const char *where)
+{
+    return strncmp(where, "s3://", 5) == 0;
 }
 
 void spotnik_objects_close(struct spotnik_objects *store)
@@ -47,6 +53,29 @@ int spotnik_objects_list(struct spotnik_objects *store,
                          int (*each)(void *context, const char *name), void *context)
 {
     return begin(store)->list(store, each, context);
+}
+
+int spotnik_objects_put_pieces(struct spotnik_objects *store, const char *name,
+                               const struct spotnik_objects_pieces *pieces)
+{
+    const struct spotnik_objects_kind *kind = begin(store);
+    return kind->put_pieces != NULL ? kind->put_pieces(store, name, pieces) : -ENOTSUP;
+}
+
+int spotnik_objects_get_range(struct spotnik_objects *store, const char *name, uint64_t offset,
+                              void *bytes, size_t size, size_t *ret_size)
+{
+    const struct spotnik_objects_kind *kind = begin(store);
+    return kind->get_range != NULL ? kind->get_range(store, name, offset, bytes, size, ret_size)
+                                   : -ENOTSUP;
+}
+
+int spotnik_objects_walk(struct spotnik_objects *store, const char *prefix,
+                         int (*each)(void *context, const struct spotnik_object *object),
+                         void *context)
+{
+    const struct spotnik_objects_kind *kind = begin(store);
+    return kind->walk != NULL ? kind->walk(store, prefix, each, context) : -ENOTSUP;
 }
 
 int spotnik_objects_delete(struct spotnik_objects *store, const char *name)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #define SPOTNIK_OBJECTS_NAME_MAX 127
 #define SPOTNIK_OBJECTS_TEXT_MAX 63 /* of a register */
@@ -21,6 +22,7 @@ struct spotnik_objects;
  * SYSTEM (no libcurl or expat; the detail says what to install). A call to a bucket ends within
  * 10 s; one to a folder ends when its file system does. */
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store);
+bool spotnik_objects_is_bucket(const char *where);
 void spotnik_objects_close(struct spotnik_objects *store); /* accepts NULL */
 
 /* Why this thread's last call failed with `rc`. Valid until the thread's next call. */
@@ -58,6 +60,37 @@ bool spotnik_objects_is_billed(struct spotnik_objects *store);
 
 /* May other users of this machine write to it? */
 bool spotnik_objects_is_writable_by_all(struct spotnik_objects *store);
+
+/* ---- large objects, in folders of a bucket: a name has a slash between the two ----
+ * A store that is a folder of a file system returns -ENOTSUP: its files are used as such. */
+
+/* Several pieces of memory as one object, in several requests at once where it is large. The store
+ * checks a digest of each. is_stopped() is asked by several threads: when it is true the call ends
+ * with -ECANCELED. A call takes 10 s, and a second more for every 256 KiB of 16 MiB, at most before
+ * it gives up a request. */
+struct spotnik_objects_pieces {
+    const struct iovec *piece;
+    int count;
+    bool (*is_stopped)(void *context); /* may be NULL */
+    void *context;
+};
+int spotnik_objects_put_pieces(struct spotnik_objects *store, const char *name,
+                               const struct spotnik_objects_pieces *pieces);
+
+/* Bytes [offset, offset + size) of an object, or what of them it has: *ret_size. */
+int spotnik_objects_get_range(struct spotnik_objects *store, const char *name, uint64_t offset,
+                              void *bytes, size_t size, size_t *ret_size);
+
+/* Call each() for what begins with `prefix`, without it. A folder, "name/", comes once, with size
+ * and time 0; what is in it does not. */
+struct spotnik_object {
+    const char *name;
+    uint64_t size;
+    int64_t written_s; /* Unix time */
+};
+int spotnik_objects_walk(struct spotnik_objects *store, const char *prefix,
+                         int (*each)(void *context, const struct spotnik_object *object),
+                         void *context);
 
 /* ---- registers: a number that only grows, and a text by whoever made it grow ---- */
 

@@ -12,10 +12,8 @@
 #include "spotnik/spotnik.h"
 #include "store/s3.h"
 
-#define OBJECT_MAX 4096              /* the largest that founding puts has 576 bytes */
 #define PAGE_BYTES ((size_t)1 << 21) /* 1,000 names of 1,024 bytes, and what stands round them */
 #define PAGES_MAX 64
-#define IF_ABSENT "If-None-Match: *"
 
 static struct s3 *s3_of(struct spotnik_objects *store)
 {
@@ -38,14 +36,12 @@ static void s3_close(struct spotnik_objects *store)
 static int object_put(struct s3 *s3, const char *name, const char *condition, const void *bytes,
                       size_t size)
 {
-    char answer[1024];
     struct s3_request request = { .method = "PUT",
                                   .name = name,
                                   .condition = condition,
                                   .bytes = bytes,
                                   .size = size,
-                                  .answer = answer,
-                                  .answer_max = sizeof answer };
+                                  .large_ns = spotnik_s3_large_ns(size) };
     return spotnik_s3_request(s3, &request);
 }
 
@@ -65,10 +61,12 @@ static int object_get(struct s3 *s3, const char *name, void *bytes, size_t size,
  * sent again. */
 static bool is_ours(struct s3 *s3, const char *name, const void *bytes, size_t size)
 {
-    char there[OBJECT_MAX + 1], etag[S3_ETAG_MAX + 1];
+    char *there = malloc(size + 1), etag[S3_ETAG_MAX + 1];
     size_t there_size;
-    return object_get(s3, name, there, sizeof there, &there_size, etag) == 0 && there_size == size
-           && memcmp(there, bytes, size) == 0;
+    bool same = there != NULL && object_get(s3, name, there, size + 1, &there_size, etag) == 0
+                && there_size == size && memcmp(there, bytes, size) == 0;
+    free(there);
+    return same;
 }
 
 static int s3_put(struct spotnik_objects *store, const char *name, uint64_t writer,
@@ -76,8 +74,7 @@ static int s3_put(struct spotnik_objects *store, const char *name, uint64_t writ
 {
     struct s3 *s3 = s3_of(store);
     (void)writer; /* a put is whole or not at all */
-    int rc = size <= OBJECT_MAX ? object_put(s3, name, if_absent ? IF_ABSENT : NULL, bytes, size)
-                                : -EFBIG;
+    int rc = object_put(s3, name, if_absent ? S3_IF_ABSENT : NULL, bytes, size);
     return rc == -EEXIST && is_ours(s3, name, bytes, size) ? 0 : rc;
 }
 
@@ -92,20 +89,20 @@ static int s3_get(struct spotnik_objects *store, const char *name, void *bytes, 
 
 static int s3_delete(struct spotnik_objects *store, const char *name)
 {
-    char answer[1024];
-    struct s3_request request = {
-        .method = "DELETE", .name = name, .answer = answer, .answer_max = sizeof answer
-    };
+    struct s3_request request = { .method = "DELETE", .name = name };
     return spotnik_s3_request(s3_of(store), &request);
 }
 
 /* ---- listing ---- */
 
 /* Keys in order, as the signature wants them. */
-static bool query_make(const struct s3 *s3, const char *token, char *query, size_t size)
+static bool query_make(const struct s3 *s3, const char *under, const char *token, char *query,
+                       size_t size)
 {
-    char prefix[3 * sizeof s3->prefix], coded[2048] = "";
-    if (!spotnik_s3_encode(s3->prefix, prefix, sizeof prefix)
+    char plain[sizeof s3->prefix + SPOTNIK_OBJECTS_NAME_MAX], prefix[3 * sizeof plain],
+        coded[2048] = "";
+    snprintf(plain, sizeof plain, "%s%.*s", s3->prefix, SPOTNIK_OBJECTS_NAME_MAX - 1, under);
+    if (!spotnik_s3_encode(plain, prefix, sizeof prefix)
         || !spotnik_s3_encode(token, coded, sizeof coded))
         return false;
     int length = snprintf(query, size, "%s%s%sdelimiter=%%2F&list-type=2&prefix=%s",
@@ -114,8 +111,8 @@ static bool query_make(const struct s3 *s3, const char *token, char *query, size
     return length > 0 && (size_t)length < size;
 }
 
-static int s3_list(struct spotnik_objects *store, int (*each)(void *context, const char *name),
-                   void *context)
+static int s3_walk(struct spotnik_objects *store, const char *prefix,
+                   int (*each)(void *context, const struct spotnik_object *object), void *context)
 {
     struct s3 *s3 = s3_of(store);
     char query[4096], token[600] = "";
@@ -125,18 +122,35 @@ static int s3_list(struct spotnik_objects *store, int (*each)(void *context, con
         struct s3_request request = {
             .method = "GET", .query = query, .answer = page, .answer_max = PAGE_BYTES
         };
-        rc = i < PAGES_MAX && query_make(s3, token, query, sizeof query)
+        rc = i < PAGES_MAX && query_make(s3, prefix, token, query, sizeof query)
                  ? spotnik_s3_request(s3, &request)
                  : spotnik_objects_fail(-E2BIG,
                                         "%s/%s holds too many objects: give each job a "
                                         "prefix of its own",
                                         s3->base, s3->prefix);
         if (rc == 0)
-            rc = spotnik_s3_page_read(s3, page, request.answer_size, each, context, token,
+            rc = spotnik_s3_page_read(s3, prefix, page, request.answer_size, each, context, token,
                                       sizeof token);
     }
     free(page);
     return rc;
+}
+
+struct names {
+    int (*each)(void *context, const char *name);
+    void *context;
+};
+
+static int name_pass(void *context, const struct spotnik_object *object)
+{
+    const struct names *names = context;
+    return strchr(object->name, '/') != NULL ? 0 : names->each(names->context, object->name);
+}
+
+static int s3_list(struct spotnik_objects *store, int (*each)(void *context, const char *name),
+                   void *context)
+{
+    return s3_walk(store, "", name_pass, &(struct names){ .each = each, .context = context });
 }
 
 /* ---- what folders have ---- */
@@ -223,7 +237,7 @@ static int s3_check(struct spotnik_objects *store, uint64_t writer)
     char name[40];
     snprintf(name, sizeof name, "probe-%016llx", (unsigned long long)writer);
     int rc = object_put(s3, name, NULL, "1", 1);
-    int absent = rc == 0 ? object_put(s3, name, IF_ABSENT, "2", 1) : 0,
+    int absent = rc == 0 ? object_put(s3, name, S3_IF_ABSENT, "2", 1) : 0,
         match = rc == 0
                     ? object_put(s3, name, "If-Match: \"0123456789abcdef0123456789abcdef\"", "3", 1)
                     : 0;
@@ -245,6 +259,9 @@ static const struct spotnik_objects_kind kind = {
     .put = s3_put,
     .get = s3_get,
     .list = s3_list,
+    .put_pieces = spotnik_s3_put_pieces,
+    .get_range = spotnik_s3_get_range,
+    .walk = s3_walk,
     .delete = s3_delete,
     .take = s3_take,
     .is_writable_by_all = s3_is_writable_by_all,

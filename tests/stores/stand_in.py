@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for S3, in memory: objects, conditions, listings. Signatures are not checked; SeaweedFS does that.
+"""A stand-in for S3, in memory: objects, conditions, listings, ranges, uploads in parts. Signatures are not checked;
+SeaweedFS does that. Digests of bodies are.
 
 What goes wrong is chosen by the first part of a key:
 
@@ -9,6 +10,7 @@ What goes wrong is chosen by the first part of a key:
     pages/...           a listing has two keys a page
     expired/...         the first request of each kind finds that the token has ended
     as-NAME/...         requests that are not signed with the key NAME are refused
+    torn/...            every other body arrives with a byte changed
 
 It is a metadata service, too, which gives the credentials of a role: the key ROLE.
 """
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import threading
 import urllib.parse
@@ -33,7 +36,8 @@ class Bucket:
         self.objects: dict[str, bytes] = {}
         self.requests = 0
         self.turns: dict[str, int] = {}
-        self.is_away = False  # answers nothing but 503
+        self.uploads: dict[str, dict[int, bytes]] = {}  # parts by number
+        self.away: str | None = None  # what begins with it is answered with nothing but 503
 
     def is_turn(self, fault: str, key: str, method: str) -> bool:
         """Is it this request of every two that goes wrong?"""
@@ -99,7 +103,12 @@ class Handler(BaseHTTPRequestHandler):
         asked = dict(urllib.parse.parse_qsl(query))
         with self.bucket.lock:
             self.bucket.requests += 1
-            if self.bucket.is_away or self.bucket.is_turn("busy", key or asked.get("prefix", ""), self.command):
+            place = key or asked.get("prefix", "")
+            if self.bucket.away is not None and place.startswith(self.bucket.away):
+                self.refuse(503, "SlowDown", Retry_After="0")
+            elif self.is_torn(key, data):
+                self.refuse(400, "XAmzContentSHA256Mismatch")
+            elif self.bucket.is_turn("busy", place, self.command):
                 self.refuse(503, "SlowDown", Retry_After="0")
             elif self.bucket.is_turn("expired", key, self.command):
                 self.refuse(403, "ExpiredToken")
@@ -107,16 +116,53 @@ class Handler(BaseHTTPRequestHandler):
                 pass
             elif self.command == "GET" and not key:
                 self.list_keys(asked["prefix"], asked.get("continuation-token", ""))
+            elif "uploads" in query or "uploadId" in asked:
+                self.handle_upload(key, data, asked)
             else:
                 getattr(self, self.command.lower())(key, data)
 
-    do_GET = do_PUT = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815
+
+    def is_torn(self, key: str, data: bytes) -> bool:
+        """Does the body differ from its digest?"""
+        if data and self.bucket.is_turn("torn", key, self.command):
+            data = bytes([data[0] ^ 1]) + data[1:]
+        return self.headers.get("x-amz-content-sha256") != hashlib.sha256(data).hexdigest()
+
+    def handle_upload(self, key: str, data: bytes, asked: dict[str, str]) -> None:
+        """An object in parts: begun, a part of it, ended, given up."""
+        upload = asked.get("uploadId", f"{key}+{self.bucket.requests}")
+        if self.command == "POST" and "uploadId" not in asked:
+            self.bucket.uploads[upload] = {}
+            self.answer(200, f"<R><UploadId>{escape(upload)}</UploadId></R>".encode())
+        elif upload not in self.bucket.uploads:
+            self.refuse(404, "NoSuchUpload")
+        elif self.command == "PUT":
+            self.bucket.uploads[upload][int(asked["partNumber"])] = data
+            self.answer(200, ETag=etag(data))
+        elif self.command == "POST":
+            parts = self.bucket.uploads.pop(upload)
+            wanted = [f"<ETag>{etag(parts[number])}</ETag>" for number in sorted(parts)]
+            if re.findall("<ETag>.*?</ETag>", data.decode()) != wanted:
+                self.refuse(400, "InvalidPart")
+                return
+            self.store(key, b"".join(parts[number] for number in sorted(parts)))
+        else:
+            del self.bucket.uploads[upload]
+            self.answer(204)
 
     def get(self, key: str, _: bytes) -> None:
-        if key in self.bucket.objects:
-            self.answer(200, self.bucket.objects[key], ETag=etag(self.bucket.objects[key]))
-        else:
+        data = self.bucket.objects.get(key)
+        if data is None:
             self.refuse(404, "NoSuchKey")
+            return
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if asked is None:
+            self.answer(200, data, ETag=etag(data))
+        elif int(asked[1]) >= len(data):
+            self.refuse(416, "InvalidRange")
+        else:
+            self.answer(206, data[int(asked[1]) : int(asked[2]) + 1], ETag=etag(data))
 
     def put(self, key: str, data: bytes) -> None:
         there = self.bucket.objects.get(key)
@@ -126,6 +172,9 @@ class Handler(BaseHTTPRequestHandler):
         if fails and not key.startswith("unconditional/"):
             self.refuse(412, "PreconditionFailed")
             return
+        self.store(key, data)
+
+    def store(self, key: str, data: bytes) -> None:
         self.bucket.objects[key] = data
         if self.bucket.is_turn("lost", key, "PUT"):
             self.close_connection = True
@@ -137,13 +186,22 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(204)
 
     def list_keys(self, prefix: str, after: str) -> None:
-        keys = sorted(key for key in self.bucket.objects if key.startswith(prefix) and key > after)
-        page = keys[: 2 if prefix.startswith("pages/") else 1000]
-        rows = "".join(f"<Contents><Key>{escape(key)}</Key></Contents>" for key in page)
-        cut = len(page) < len(keys)
+        """Objects, and folders below which there are any."""
+        keys = [key for key in self.bucket.objects if key.startswith(prefix)]
+        names = {prefix + key[len(prefix) :].split("/")[0] + "/" * ("/" in key[len(prefix) :]) for key in keys}
+        left = sorted(name for name in names if name > after)
+        page = left[: 2 if prefix.startswith("pages/") else 1000]
+        rows = "".join(self.row(name) for name in page)
+        cut = len(page) < len(left)
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if cut else ""
-        body = f"<ListBucketResult>{rows}<IsTruncated>{str(cut).lower()}</IsTruncated>{token}</ListBucketResult>"
-        self.answer(200, body.encode())
+        body = f"<IsTruncated>{str(cut).lower()}</IsTruncated><Prefix>{escape(prefix)}</Prefix>{token}{rows}"
+        self.answer(200, f"<ListBucketResult>{body}</ListBucketResult>".encode())
+
+    def row(self, name: str) -> str:
+        if name.endswith("/"):
+            return f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>"
+        facts = f"<LastModified>2026-01-02T03:04:05.678Z</LastModified><Size>{len(self.bucket.objects[name])}</Size>"
+        return f"<Contents><Key>{escape(name)}</Key>{facts}</Contents>"
 
 
 class Server(ThreadingHTTPServer):

@@ -182,6 +182,117 @@ TEST_WITH(pages, NULL, store_close)
     assert_int_equal(spotnik_objects_list(store, name_add, all), -ECANCELED);
 }
 
+/* ---- large objects ---- */
+
+#define LARGE ((size_t)70 << 20) /* more than one request holds */
+
+static uint8_t *large_make(void)
+{
+    uint8_t *bytes = malloc(LARGE);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < LARGE; i++)
+        bytes[i] = (uint8_t)(i * 31 + (i >> 16));
+    return bytes;
+}
+
+/* Put it as three pieces that no request begins or ends with. */
+static int large_put(const char *name, uint8_t *bytes, size_t size, bool (*is_stopped)(void *))
+{
+    struct iovec piece[] = { { bytes, 5 }, { bytes + 5, size / 2 }, { NULL, 0 } };
+    piece[2] = (struct iovec){ bytes + 5 + size / 2, size - 5 - size / 2 };
+    return spotnik_objects_put_pieces(store, name,
+                                      &(struct spotnik_objects_pieces){
+                                          .piece = piece, .count = 3, .is_stopped = is_stopped });
+}
+
+static void assert_reads(const char *name, const uint8_t *bytes, size_t size)
+{
+    uint8_t *there = malloc(LARGE);
+    size_t got;
+    assert_non_null(there);
+    for (size_t at = 0; at <= size; at += LARGE / 3) {
+        assert_int_equal(spotnik_objects_get_range(store, name, at, there, LARGE / 3, &got), 0);
+        assert_int_equal(got, size - at < LARGE / 3 ? size - at : LARGE / 3);
+        assert_memory_equal(there, bytes + at, got);
+    }
+    free(there);
+}
+
+/* Claim: pieces become one object, in one request or in several, though answers are lost, the
+ * server is busy, or a byte is changed on the way. Ranges are read, and end where the object does.
+ */
+TEST_WITH(pieces, NULL, store_close)
+{
+    static const char *const places[] = { "s3://bucket/pieces", "s3://bucket/lost/pieces",
+                                          "s3://bucket/busy/pieces" };
+    uint8_t *bytes = large_make();
+    size_t got;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        store_open(places[i]);
+        assert_int_equal(large_put("in/one", bytes, 1000, NULL), 0);
+        assert_reads("in/one", bytes, 1000);
+        assert_int_equal(large_put("in/parts", bytes, LARGE, NULL), 0);
+        assert_reads("in/parts", bytes, LARGE);
+        assert_int_equal(spotnik_objects_get_range(store, "none", 0, bytes, 1, &got), -ENOENT);
+        spotnik_objects_close(store);
+    }
+    store = NULL;
+    free(bytes);
+}
+
+/* Claim: the store compares what arrives with its digest. */
+TEST_WITH(torn, NULL, store_close)
+{
+    uint8_t bytes[100] = "0123456789";
+    size_t got;
+    store_open("s3://bucket/torn");
+    int rc = large_put("a", bytes, sizeof bytes, NULL);
+    assert_int_equal(rc, -EIO);
+    assert_non_null(strstr(spotnik_objects_why(rc), "XAmzContentSHA256Mismatch"));
+    assert_int_equal(spotnik_objects_get_range(store, "a", 0, bytes, 1, &got), -ENOENT);
+}
+
+static bool always(void *context)
+{
+    (void)context;
+    return true;
+}
+
+/* Claim: an upload that is stopped leaves no object. */
+TEST_WITH(stopped, NULL, store_close)
+{
+    uint8_t *bytes = large_make();
+    size_t got;
+    store_open("s3://bucket/stopped");
+    assert_int_equal(large_put("a", bytes, LARGE, always), -ECANCELED);
+    assert_int_equal(spotnik_objects_get_range(store, "a", 0, bytes, 1, &got), -ENOENT);
+    free(bytes);
+}
+
+static int object_add(void *context, const struct spotnik_object *object)
+{
+    char line[100];
+    snprintf(line, sizeof line, "%s %llu %lld;", object->name, (unsigned long long)object->size,
+             (long long)object->written_s);
+    strcat(context, line);
+    return 0;
+}
+
+/* Claim: a walk shows what begins with the prefix, with sizes and times, and each folder once. */
+TEST_WITH(walk, NULL, store_close)
+{
+    static const char *const names[] = { "a", "ab", "ab/one", "ab/two", "b" };
+    char all[200] = "";
+    store_open("s3://bucket/pages/walk");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(spotnik_objects_put(store, names[i], 1, "xyz", 3), 0);
+    assert_int_equal(spotnik_objects_walk(store, "a", object_add, all), 0);
+    assert_string_equal(all, "b 3 1767323045;b/ 0 0;"); /* "a" itself has no name behind it */
+    all[0] = '\0';
+    assert_int_equal(spotnik_objects_walk(store, "ab/", object_add, all), 0);
+    assert_string_equal(all, "one 3 1767323045;two 3 1767323045;");
+}
+
 /* Claim: what is no bucket is an error of its own; without credentials there is a sentence. */
 TEST(mistakes)
 {
