@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "checkpoint/resume.h"
+#include "store/store.h"
 #include "commands.h"
 #include "common/options.h"
 #include "run.h"
@@ -101,8 +102,9 @@ static const char help[] =
     "      --job NAME               of the job; members of other jobs are refused                  "
     "          [spotnik]\n"
     "      --name NAME              the same as --job\n"
-    "      --checkpoint DIR         all members write checkpoints to this folder, and the job "
-    "begins from the newest\n"
+    "      --checkpoint WHERE       all members write checkpoints to this folder, or "
+    "s3://BUCKET/NAME; "
+    "the job begins from the newest\n"
     "      --checkpoint-s SECONDS   between two checkpoints                                        "
     "          [600]\n"
     "      --checkpoint-steps N     steps between two checkpoints instead\n"
@@ -484,7 +486,8 @@ static bool find_peers(struct request *request)
 static bool set_from(const char *from)
 {
     struct spotnik_manifest *manifest = from ? calloc(1, sizeof(*manifest)) : NULL;
-    char *path = manifest ? realpath(from, NULL) : NULL;
+    bool bucket = manifest && spotnik_objects_is_bucket(from);
+    char *path = !manifest ? NULL : bucket ? strdup(from) : realpath(from, NULL);
     bool good = path && !spotnik_checkpoint_manifest_at(path, manifest)
                 && setenv("SPOTNIK_FROM", path, 1) == 0;
 
@@ -498,13 +501,18 @@ static bool set_from(const char *from)
     return good || !from;
 }
 
+/* Without the "file:" that may stand before it. */
+static const char *folder_of(const char *text)
+{
+    return text && !strncmp(text, "file:", 5) ? text + 5 : text;
+}
+
 static bool set_environment(struct request *request)
 {
     char text[16];
 
     if (!set_group(request) || !set_from(request->from))
         return false;
-
     if (request->run.torchrun)
         set_master();
     set_threads(request->run.max * (request->run.group ? request->run.group : 1));
@@ -535,10 +543,10 @@ static bool set_environment(struct request *request)
         return false;
     }
     setenv("SPOTNIK_KEY_FILE", request->key_file, 1);
-    request->run.done_folder = !strncmp(request->peers, "file:", 5) ? request->peers + 5
-                               : !strncmp(request->peers, "s3://", 5)
-                                   ? request->peers
-                                   : getenv("SPOTNIK_CHECKPOINT");
+    request->run.done_folder =
+        folder_of(!strncmp(request->peers, "file:", 5) || spotnik_objects_is_bucket(request->peers)
+                      ? request->peers
+                      : getenv("SPOTNIK_CHECKPOINT"));
     return true;
 }
 

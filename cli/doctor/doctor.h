@@ -29,8 +29,9 @@ void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *
 /* doctor_here.c: this host alone. */
 void doctor_look_here(struct doctor *doctor);
 
-/* doctor_bucket.c: is "s3://bucket/name" a place for a job to meet in? */
-void doctor_look_bucket(struct doctor *doctor, const char *where);
+/* doctor_bucket.c: is "s3://bucket/name" a place for a job? `use`: "peers bucket" or "checkpoints".
+ * */
+void doctor_look_bucket(struct doctor *doctor, const char *use, const char *where);
 
 /* doctor_folder.c: is it a folder for a job? `use`: "peers folder" or "checkpoints". */
 void doctor_look_folder(struct doctor *doctor, const char *use, const char *path);

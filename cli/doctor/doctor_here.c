@@ -22,6 +22,7 @@
 #include "link/address.h"
 #include "discovery/dns.h"
 #include "spotnik/spotnik.h"
+#include "store/store.h"
 
 #define FILES_WANTED 4096
 #define NAME_SLOW_MS 1000
@@ -149,7 +150,7 @@ static void look_names(struct doctor *doctor)
                    "%u processes are named; looking them up took %llu ms", spec.count,
                    (unsigned long long)took);
     if (spec.is_store && !strncmp(spec.location, "s3://", 5))
-        doctor_look_bucket(doctor, spec.location);
+        doctor_look_bucket(doctor, "peers bucket", spec.location);
     else if (spec.is_store)
         snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.location);
 }
@@ -208,6 +209,8 @@ void doctor_look_here(struct doctor *doctor)
         look_names(doctor);
     if (doctor->folder[0])
         doctor_look_folder(doctor, "peers folder", doctor->folder);
-    if (doctor->checkpoint)
+    if (doctor->checkpoint && spotnik_objects_is_bucket(doctor->checkpoint))
+        doctor_look_bucket(doctor, "checkpoints", doctor->checkpoint);
+    else if (doctor->checkpoint)
         doctor_look_folder(doctor, "checkpoints", doctor->checkpoint);
 }

@@ -170,9 +170,9 @@ typedef struct spotnik_config {
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|stop */
     /** patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     uint64_t minority_wait_ns;
-    /** SPOTNIK_CHECKPOINT: directory that all members share; NULL: none. The founder of a job loads
-     * the newest complete checkpoint in it, in its first step_begin, or the one that SPOTNIK_FROM
-     * names */
+    /** SPOTNIK_CHECKPOINT: directory that all members share, or "s3://bucket/name"; NULL: none. The
+     * founder of a job loads the newest complete checkpoint in it, in its first step_begin, or the
+     * one that SPOTNIK_FROM names */
     const char *checkpoint_dir;
     /** SPOTNIK_CHECKPOINT_STEPS: steps between two checkpoints. 0: by time. Default 0 */
     uint64_t checkpoint_steps;

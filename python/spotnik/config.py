@@ -52,7 +52,8 @@ class Config:
     on_minority: Optional[str] = None
     #: Patience of "stop", in seconds. Default 60.
     minority_wait_s: Optional[float] = None
-    #: Directory for checkpoints that all members share (SPOTNIK_CHECKPOINT). None and no such variable: none.
+    #: Directory that all members share, or "s3://bucket/name", for checkpoints (SPOTNIK_CHECKPOINT). None and no such
+    #: variable: none.
     checkpoint_dir: Union[str, os.PathLike[str], None] = None
     #: Steps between two checkpoints (SPOTNIK_CHECKPOINT_STEPS); 0, the default: by time.
     checkpoint_steps: Optional[int] = None

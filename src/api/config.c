@@ -143,7 +143,7 @@ static int checkpoint_check(const spotnik_config *config)
         return 0;
     if (!*config->checkpoint_dir || strlen(config->checkpoint_dir) > SPOTNIK_CHECKPOINT_DIR_MAX)
         return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
-                     "must name a directory, in at most 3000 bytes");
+                     "must name a directory or a bucket, in at most 3000 bytes");
     if (config->checkpoint_steps == NOT_A_NUMBER)
         return wrong("checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", "must be a number of steps");
     if (!config->checkpoint_steps && config->checkpoint_interval_ns < SPOTNIK_S)
@@ -216,9 +216,6 @@ static int names_check(const spotnik_config *config)
         return wrong("peers", "SPOTNIK_PEERS",
                      "is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset it for "
                      "a job of this process alone");
-    if (config->checkpoint_dir && !strncmp(config->checkpoint_dir, "s3://", 5))
-        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
-                     "is a bucket; checkpoints need a folder that all members share");
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/time.h"
 #include "link/address.h"
+#include "store/store.h"
 #include "wire/frame.h"
 
 #define STALL_NS (60 * SPOTNIK_S) /* a step that waits for its commit for longer is dumped */
@@ -147,13 +148,14 @@ static void fill_limits(const spotnik_config *config, struct spotnik_limits *lim
     limits->hierarchy = true;
 }
 
-/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if there are
- * any. */
+/* SPOTNIK_DUMP names a folder, or is "off"; else dumps are beside the checkpoints, if they are in a
+ * folder. */
 static const char *dumps_dir(const spotnik_config *config, char *path, size_t size)
 {
     const char *wanted = getenv("SPOTNIK_DUMP");
 
-    if ((wanted && *wanted) || !config->checkpoint_dir)
+    if ((wanted && *wanted) || !config->checkpoint_dir
+        || spotnik_objects_is_bucket(config->checkpoint_dir))
         return wanted && *wanted ? wanted : NULL;
     snprintf(path, size, "%s/dumps", config->checkpoint_dir);
     return path;

@@ -9,6 +9,7 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "store/store.h"
 
 /* In SPOTNIK_PEERS a path follows these. */
 static const char *const kinds[] = { "hosts:", "file:" };
@@ -19,6 +20,14 @@ static const char *path_of(const char *peers)
         if (strncmp(peers, kinds[i], strlen(kinds[i])) == 0)
             return peers + strlen(kinds[i]);
     return NULL;
+}
+
+/* Where checkpoints are: a folder, which may have "file:" before it, or a bucket. */
+static const char *folder_of(const char **checkpoints)
+{
+    if (strncmp(*checkpoints, "file:", 5) == 0)
+        *checkpoints += 5;
+    return spotnik_objects_is_bucket(*checkpoints) ? NULL : *checkpoints;
 }
 
 /* `*text` is a path from `path` on; NULL: it is none. Absolute ones stay, and so do all where the
@@ -48,12 +57,13 @@ int spotnik_config_paths_resolve(spotnik_config *config, struct spotnik_path_res
         rc = path_resolve("peers", &config->peers, path_of(config->peers), place->peers,
                           sizeof place->peers);
     if (!rc && config->checkpoint_dir)
-        rc = path_resolve("checkpoint_dir", &config->checkpoint_dir, config->checkpoint_dir,
-                          place->checkpoint_dir, sizeof place->checkpoint_dir);
+        rc = path_resolve("checkpoint_dir", &config->checkpoint_dir,
+                          folder_of(&config->checkpoint_dir), place->checkpoint_dir,
+                          sizeof place->checkpoint_dir);
     place->from = getenv("SPOTNIK_FROM");
     if (!place->from)
         place->from = "";
     return rc ? rc
-              : path_resolve("SPOTNIK_FROM", &place->from, place->from, place->from_room,
-                             sizeof place->from_room);
+              : path_resolve("SPOTNIK_FROM", &place->from, folder_of(&place->from),
+                             place->from_room, sizeof place->from_room);
 }

@@ -96,8 +96,8 @@ void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t s
 {
     if (spotnik_runtime_is_barred(job->runtime))
         snprintf(text, size,
-                 "no step is committed: the peers directory does not answer, and must be looked at "
-                 "first");
+                 "no step is committed: the place where members meet does not answer, and must "
+                 "be looked at first");
 }
 
 /* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "adapt/policy.h"
+#include "store/store.h"
 
 #define TOKEN_MAX 256
 
@@ -127,15 +128,15 @@ int spotnik_job_price(struct spotnik_job *job)
                         &job->shown.dollars_per_hour);
 }
 
-/* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if there are
- * any. */
+/* SPOTNIK_EVENTS names a folder, or is "off"; else the log is beside the checkpoints, if they are in
+ * a folder. */
 static const char *events_dir(const struct spotnik_job *job, char *path, size_t size)
 {
     const char *wanted = getenv("SPOTNIK_EVENTS");
 
     if (wanted && *wanted)
         return strcmp(wanted, "off") ? wanted : NULL;
-    if (!job->checkpoint_dir[0])
+    if (!job->checkpoint_dir[0] || spotnik_objects_is_bucket(job->checkpoint_dir))
         return NULL;
     snprintf(path, size, "%s/events", job->checkpoint_dir);
     return path;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of a job's checkpoints as a file system keeps it: a directory per checkpoint, files
- * that appear whole or not at all. Knows names and order; never what is in a file.
+/* The directory of a job's checkpoints: a directory per checkpoint, files that appear whole or not
+ * at all. `dir` is a folder, or a bucket ("s3://bucket/name", checkpoint_bucket.h). Knows names and
+ * order; never what is in a file.
  *
  *     DIR/step-000000000120-<founding>/part-00001-of-00004-<hash>.safetensors ...
  *                                      blobs-<writer>.safetensors
@@ -23,7 +24,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
+
+#include "store/store.h"
 
 #define SPOTNIK_CHECKPOINT_STORE_NAME_MAX 95
 
@@ -61,23 +63,11 @@ void spotnik_checkpoint_store_list_done(struct spotnik_checkpoint_store_list *li
 /* Make `dir`/`entry` if it is missing. Errors: SYSTEM. */
 int spotnik_checkpoint_store_entry_make(const char *dir, const char *entry);
 
-/* A file being written under a name of its own; it gets its real name when it is whole and on the
- * disk. */
-struct spotnik_checkpoint_store_file {
-    char directory[PATH_MAX], temporary[PATH_MAX];
-    int fd;
-};
-
-/* `writer` keeps files of several writers apart. Errors: SYSTEM, with errno as it was. After an
- * error there is nothing to end. */
-int spotnik_checkpoint_store_file_begin(struct spotnik_checkpoint_store_file *file, const char *dir,
-                                        const char *entry, uint64_t writer);
-int spotnik_checkpoint_store_file_add(struct spotnik_checkpoint_store_file *file, const void *bytes,
-                                      size_t size);
-
-/* To the disk, then its name, then the name to the disk. `name` NULL: throw it away. Ends the file
- * either way. */
-int spotnik_checkpoint_store_file_end(struct spotnik_checkpoint_store_file *file, const char *name);
+/* The pieces, one after the other, as a file that appears when it is whole and on the disk.
+ * `writer` keeps files of several writers apart. Errors: STATE (it was stopped), SYSTEM, with errno
+ * as it was. */
+int spotnik_checkpoint_store_write(const char *dir, const char *entry, const char *name,
+                                   uint64_t writer, const struct spotnik_objects_pieces *pieces);
 
 /* A whole small file at once. Errors: SYSTEM. */
 int spotnik_checkpoint_store_put(const char *dir, const char *entry, const char *name,
@@ -88,13 +78,32 @@ int spotnik_checkpoint_store_put(const char *dir, const char *entry, const char 
 int spotnik_checkpoint_store_get(const char *dir, const char *entry, const char *name,
                                  size_t size_max, uint8_t **ret_bytes, size_t *ret_size);
 
-/* False with errno: ENOENT, ENOTDIR, or it cannot be looked at. */
+/* A file from beginning to end. take() returns false for bytes that it does not want. Errors: PEERS
+ * (no such file, or unwanted bytes), SYSTEM. */
+struct spotnik_checkpoint_store_reader {
+    uint8_t *buffer;
+    size_t size; /* of the buffer */
+    bool (*take)(void *context, const uint8_t *bytes, size_t size);
+    void *context;
+};
+int spotnik_checkpoint_store_read(const char *dir, const char *entry, const char *name,
+                                  const struct spotnik_checkpoint_store_reader *reader);
+
+/* Call each() for the names of an entry. size UINT64_MAX: it is no regular file. Errors: SYSTEM, or
+ * what each() returned. */
+int spotnik_checkpoint_store_files(const char *dir, const char *entry,
+                                   int (*each)(void *context, const struct spotnik_object *file),
+                                   void *context);
+
+/* False with errno and spotnik_last_error(): ENOENT, ENOTDIR, or it cannot be looked at; EIO: nor
+ * will it be in a moment. */
 bool spotnik_checkpoint_store_has(const char *dir, const char *entry, const char *name);
 
 /* Keep the newest `keep` complete checkpoints. Goes: older complete ones, and incomplete ones older
  * than the newest complete; of this founding and of those whose root is the same. Other lineages
- * are none of ours. Best effort: what cannot be removed now is tried again with the next. Links are
- * not followed, and what we did not write stays, with its directory. Returns how many are gone. */
+ * are none of ours; with founding 0 all are. Best effort: what cannot be removed now is
+ * tried again with the next. Links are not followed, and what we did not write stays, with its
+ * directory. Returns how many are gone. */
 uint32_t spotnik_checkpoint_store_prune(const char *dir, uint64_t founding, uint64_t root,
                                         uint32_t keep);
 

