@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spotnik checkpoint: what is in a checkpoint directory, and whether it can be trusted. Reads only;
- * a running job is not disturbed. */
+/* spotnik checkpoint: what is in a folder or bucket of checkpoints, and whether it can be trusted.
+ * A running job is not disturbed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint_copy.h"
 #include "commands.h"
 #include "common/options.h"
 #include "spotnik/spotnik.h"
@@ -13,15 +14,16 @@
 #include "checkpoint/checkpoint_store.h"
 
 static const char help[] =
-    "Usage: spotnik checkpoint ls DIR\n"
-    "       spotnik checkpoint verify DIR [NAME]...\n\n"
-    "Look at the checkpoints that a job wrote to DIR (SPOTNIK_CHECKPOINT). A new job resumes from "
-    "the "
-    "newest one\n"
-    "that is complete and undamaged; it reads every byte first, as verify does.\n\n"
-    "  ls        newest first: step, members that wrote it, size, place in the data, name. "
-    "\"incomplete\" "
-    "ones were cut off\n"
+    "Usage: spotnik checkpoint list WHERE\n"
+    "       spotnik checkpoint verify WHERE [NAME]...\n"
+    "       spotnik checkpoint prune WHERE [KEEP]\n"
+    "       spotnik checkpoint copy WHERE TO [NAME]...\n\n"
+    "The checkpoints that a job wrote to WHERE (SPOTNIK_CHECKPOINT): a folder, or "
+    "s3://BUCKET/NAME. "
+    "A new job resumes\n"
+    "from the newest one that is complete and undamaged; it reads every byte, as verify does.\n\n"
+    "  list      newest first: step, members that wrote it, size, place in the data, name. "
+    "\"incomplete\" ones were cut off\n"
     "            by a loss or are being written; no job uses them, and they go when newer ones are "
     "complete.\n"
     "            minority-step-... were written by members that were cut off and stopped "
@@ -29,19 +31,23 @@ static const char help[] =
     "            a job takes one only with spotnik run --from, and they stay until you delete "
     "them\n"
     "  verify    read all of each complete checkpoint, or of those named, and compare lengths, "
-    "layout and "
-    "hashes.\n"
-    "            Exit status 1 when one is damaged\n\n"
+    "layout and hashes.\n"
+    "            Exit status 1 when one is damaged\n"
+    "  prune     delete all but the KEEP newest complete ones [3], whichever life of the job wrote "
+    "them, and the\n"
+    "            incomplete ones that are older\n"
+    "  copy      the newest complete one, or those named, to another folder or bucket\n\n"
     "A checkpoint is a directory of safetensors files and manifest.json, which is written last. In "
     "Python:\n"
     "  from safetensors.numpy import load_file\n"
-    "  tensors = load_file(\"DIR/step-000000000120-.../part-00001-of-00001-....safetensors\")\n"
+    "  tensors = load_file(\"WHERE/step-000000000120-.../part-00001-of-00001-....safetensors\")\n"
     "A tensor that is too large for one part goes on in the next one under the same name.\n\n"
-    "  spotnik checkpoint ls /shared/job/checkpoints\n"
-    "  spotnik checkpoint verify /shared/job/checkpoints step-000000000120-9f86d081884c7d65\n\n"
+    "  spotnik checkpoint list /shared/job/checkpoints\n"
+    "  spotnik checkpoint verify s3://my-jobs/first/checkpoints "
+    "step-000000000120-9f86d081884c7d65\n"
+    "  spotnik checkpoint copy s3://my-jobs/first/checkpoints /disk/kept\n\n"
     "To go back to an older checkpoint, end the job and move the newer directories away. "
-    "docs/guide/checkpoint.md "
-    "has more.\n";
+    "docs/guide/checkpoint.md has more.\n";
 
 static int complain(void)
 {
@@ -185,6 +191,60 @@ static int verify(const char *dir, int count, char **names)
     return rc;
 }
 
+static int prune(const char *dir, const char *keep)
+{
+    char *end = NULL;
+    unsigned long count = keep ? strtoul(keep, &end, 10) : 3;
+
+    if (count < 1 || count > 1000000 || (end && *end))
+        return option_refuse("checkpoint", "prune keeps 1 or more, not \"%s\"", keep);
+    printf("%" PRIu32 " removed from %s\n",
+           spotnik_checkpoint_store_prune(dir, 0, 0, (uint32_t)count), dir);
+    return 0;
+}
+
+/* *ret_name: of the newest complete one. */
+static int newest(const char *dir, char ret_name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1])
+{
+    struct spotnik_checkpoint_store_list found;
+
+    if (spotnik_checkpoint_store_list(dir, &found))
+        return complain();
+    ret_name[0] = '\0';
+    for (uint32_t i = 0; i < found.count && !ret_name[0]; i++)
+        if (found.entry[i].written_s)
+            strcpy(ret_name, found.entry[i].name);
+    spotnik_checkpoint_store_list_done(&found);
+    if (!ret_name[0])
+        fprintf(stderr, "spotnik checkpoint: there is no complete checkpoint in %s\n", dir);
+    return !ret_name[0];
+}
+
+static int copy(const char *from, const char *to, int count, char **names)
+{
+    char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
+
+    if (!count && newest(from, name))
+        return 1;
+    for (int i = 0; i < (count ? count : 1); i++) {
+        const char *one = count ? names[i] : name;
+
+        if (checkpoint_copy(from, to, one)) {
+            fprintf(stderr, "spotnik checkpoint: %s is not copied: %s\n", one,
+                    spotnik_last_error());
+            return 1;
+        }
+        printf("%s/%s\n", to, one);
+    }
+    return 0;
+}
+
+/* "file:" may stand before a folder. */
+static const char *where(const char *text)
+{
+    return strncmp(text, "file:", 5) ? text : text + 5;
+}
+
 int spotnik_cmd_checkpoint(int argc, char **argv)
 {
     if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
@@ -192,10 +252,20 @@ int spotnik_cmd_checkpoint(int argc, char **argv)
         return 0;
     }
     if (argc < 3 || argv[2][0] == '-')
-        return option_refuse("checkpoint", "takes ls or verify, and a directory");
-    if (!strcmp(argv[1], "ls") && argc == 3)
-        return list(argv[2]);
+        return option_refuse("checkpoint",
+                             "takes list, verify, prune or copy, and a folder or a bucket");
+    const char *dir = where(argv[2]);
+
+    if (!strcmp(argv[1], "list") && argc == 3)
+        return list(dir);
     if (!strcmp(argv[1], "verify"))
-        return verify(argv[2], argc - 3, argv + 3);
-    return option_refuse("checkpoint", "\"%s\": takes ls DIR, or verify DIR [NAME]...", argv[1]);
+        return verify(dir, argc - 3, argv + 3);
+    if (!strcmp(argv[1], "prune") && argc <= 4)
+        return prune(dir, argc == 4 ? argv[3] : NULL);
+    if (!strcmp(argv[1], "copy") && argc >= 4)
+        return copy(dir, where(argv[3]), argc - 4, argv + 4);
+    return option_refuse("checkpoint",
+                         "\"%s\": takes list WHERE, verify WHERE [NAME]..., prune WHERE [KEEP], or "
+                         "copy WHERE TO [NAME]...",
+                         argv[1]);
 }
