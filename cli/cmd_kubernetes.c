@@ -35,6 +35,10 @@ static const char help[] =
     "none: no checkpoints\n"
     "                                                                                   "
     "[NAME-data]\n"
+    "      --checkpoint WHERE  s3://BUCKET/NAME for checkpoints, and no claim; the secret "
+    "NAME-aws, "
+    "if there is one,\n"
+    "                          has AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION\n"
     "      --spot              tolerate the taints of GKE's and AKS's spot machines\n"
     "      --queue QUEUE       of Kueue; a job may be admitted with MIN pods\n"
     "      --elastic           with --queue: Kueue lets parallelism change while the job runs\n\n"
@@ -48,7 +52,7 @@ enum kind { JOB, JOBSET, TRAINJOB };
 struct request {
     uint32_t min, max, workers;
     enum kind kind;
-    const char *image, *name, *cpus, *memory, *gpus, *claim, *queue;
+    const char *image, *name, *cpus, *memory, *gpus, *claim, *queue, *checkpoint;
     bool spot, elastic;
     char **command;
 };
@@ -108,6 +112,10 @@ static bool take(struct request *request, int option, const char *value)
         return take_word(&request->gpus, value, "0123456789", 4);
     case 'C':
         return take_word(&request->claim, value, SMALL ".", 200);
+    case 'b':
+        return strncmp(value, "s3://", 5) == 0
+               && take_word(&request->checkpoint, value, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ._:/",
+                            500);
     case 'q':
         return take_word(&request->queue, value, SMALL ".", 63);
     case 's':
@@ -124,15 +132,21 @@ static bool take(struct request *request, int option, const char *value)
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = {
-        { "pods", required_argument, NULL, 'n' },   { "workers", required_argument, NULL, 'w' },
-        { "image", required_argument, NULL, 'i' },  { "name", required_argument, NULL, 'N' },
-        { "kind", required_argument, NULL, 'k' },   { "cpus", required_argument, NULL, 'c' },
-        { "memory", required_argument, NULL, 'm' }, { "gpus", required_argument, NULL, 'g' },
-        { "claim", required_argument, NULL, 'C' },  { "queue", required_argument, NULL, 'q' },
-        { "spot", no_argument, NULL, 's' },         { "elastic", no_argument, NULL, 'e' },
-        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
-    };
+    static const struct option names[] = { { "pods", required_argument, NULL, 'n' },
+                                           { "workers", required_argument, NULL, 'w' },
+                                           { "image", required_argument, NULL, 'i' },
+                                           { "name", required_argument, NULL, 'N' },
+                                           { "kind", required_argument, NULL, 'k' },
+                                           { "cpus", required_argument, NULL, 'c' },
+                                           { "memory", required_argument, NULL, 'm' },
+                                           { "gpus", required_argument, NULL, 'g' },
+                                           { "claim", required_argument, NULL, 'C' },
+                                           { "queue", required_argument, NULL, 'q' },
+                                           { "checkpoint", required_argument, NULL, 'b' },
+                                           { "spot", no_argument, NULL, 's' },
+                                           { "elastic", no_argument, NULL, 'e' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
     int option;
 
     opterr = 0;
@@ -150,6 +164,8 @@ static int parse(int argc, char **argv, struct request *request)
     }
     if (!request->image)
         return option_refuse("kubernetes", "name the image with --image");
+    if (request->checkpoint && request->claim)
+        return option_refuse("kubernetes", "take --checkpoint or --claim for the checkpoints");
     if (request->elastic && (!request->queue || request->kind != JOB))
         return option_refuse("kubernetes", "--elastic is for --kind job with a --queue");
     if (optind == argc)
@@ -259,10 +275,16 @@ static void put_environment(const struct request *request, int indent)
     put_field(indent, "POD_IP", "status.podIP");
     put(indent, "- name: SPOTNIK_JOB");
     put(indent, "  value: %s", request->name);
-    if (request->claim) {
+    if (request->checkpoint || request->claim) {
         put(indent, "- name: SPOTNIK_CHECKPOINT");
-        put(indent, "  value: /data/checkpoints");
+        put(indent, "  value: %s", request->checkpoint ? request->checkpoint : "/data/checkpoints");
     }
+    if (!request->checkpoint)
+        return;
+    put(indent, "envFrom:");
+    put(indent, "- secretRef:");
+    put(indent, "    name: %s-aws", request->name);
+    put(indent, "    optional: true");
 }
 
 /* A member answers as soon as it looks for its job, however many readers hold the page open. It may
@@ -483,6 +505,8 @@ int main(int argc, char **argv)
     if (refused)
         return refused == 1 ? 0 : refused;
     snprintf(claim, sizeof(claim), "%s-data", request.name);
+    if (request.checkpoint)
+        request.claim = "none";
     request.claim = !request.claim ? claim : strcmp(request.claim, "none") ? request.claim : NULL;
     put(0, "# Written by spotnik kubernetes: one training job of %u pods that come and go.",
         request.max);

@@ -106,6 +106,10 @@ def check_printed():
     _, elastic = printed("--pods", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")
     assert elastic["metadata"]["annotations"] == {"kueue.x-k8s.io/elastic-job": "true"}
     assert len(next(pods(elastic))["volumes"]) == 1 and "dns://other-0.other" in command_of(elastic)
+    _, kept = printed("--pods", "2", "--checkpoint", "s3://My.bucket/a_b/c")
+    worker = next(pods(kept))["containers"][0]
+    assert {"name": "SPOTNIK_CHECKPOINT", "value": "s3://My.bucket/a_b/c"} in worker["env"] and len(next(pods(kept))["volumes"]) == 1
+    assert worker["envFrom"] == [{"secretRef": {"name": "train-aws", "optional": True}}], worker
     (jobset,) = printed("--pods", "2:3", "--kind", "jobset")
     assert "dns://train-node-0-[0-1].train" in command_of(jobset)
     runtime, train = printed("--pods", "2:3", "--kind", "trainjob", "--queue", "team")
