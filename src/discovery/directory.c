@@ -424,8 +424,9 @@ static bool is_foreign(struct spotnik_discovery_search *search)
 static enum spotnik_discovery_round unreadable(struct spotnik_discovery_search *search, int rc)
 {
     search->busy_ns = search->watch.watched_ns;
-    int error = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %s",
-                                     search->discovery->spec.location, spotnik_objects_why(rc));
+    int error =
+        spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the members' records in %s: %s",
+                             search->discovery->spec.location, spotnik_objects_why(rc));
     spotnik_discovery_say(search, "%s", spotnik_last_error());
     search->error = search->opened ? 0 : error;
     return search->opened ? SPOTNIK_DISCOVERY_AGAIN : SPOTNIK_DISCOVERY_ERROR;

@@ -147,7 +147,7 @@ int spotnik_discovery_renew(struct spotnik_discovery *discovery)
         return 0;
     return spotnik_error_return(
         SPOTNIK_ERR_PEERS,
-        "cannot write to the peers directory %s: %s; a member must be in it before it enters",
+        "cannot write this member's record to %s: %s; it must be there before the member enters",
         discovery->spec.location, spotnik_objects_why(rc));
 }
 

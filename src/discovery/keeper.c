@@ -36,8 +36,9 @@ static int records_named(const struct spotnik_discovery_spec *spec,
     spotnik_objects_close(store);
     if (rc != 0) {
         spotnik_watcher_done(&watch);
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the peers directory %s: %s",
-                                    spec->location, spotnik_objects_why(rc));
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                    "cannot read the members' records in %s: %s", spec->location,
+                                    spotnik_objects_why(rc));
     }
     *ret = calloc((size_t)watch.count + 1, sizeof **ret);
     *ret_count = 0;
@@ -218,7 +219,7 @@ int spotnik_discovery_keeper_start(struct spotnik_discovery *discovery)
     if (rc != 0)
         return spotnik_error_return(
             SPOTNIK_ERR_SYSTEM,
-            "cannot write to the peers directory %s: %s; it must exist and be writable",
+            "cannot write this member's record to %s: %s; it must exist and be writable",
             discovery->spec.location, spotnik_objects_why(rc));
     advise(discovery);
     discovery->keeping = true;

@@ -155,7 +155,7 @@ static void written_note(struct spotnik_discovery *discovery, const struct spotn
     discovery->warning[0] = '\0';
     if (rc != 0) {
         snprintf(discovery->warning, sizeof discovery->warning,
-                 "cannot write to the peers directory %.150s: %s", discovery->spec.location,
+                 "cannot write this member's record to %.150s: %s", discovery->spec.location,
                  spotnik_objects_why(rc));
     } else {
         discovery->refreshed_ns = begun_ns;

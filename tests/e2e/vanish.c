@@ -28,7 +28,7 @@
 #include "spotnik/spotnik.h"
 
 #define PATIENCE_MS 30000
-#define WARNING "\"warning\":\"cannot write to the peers directory "
+#define WARNING "\"warning\":\"cannot write this member's record to "
 #define NO_WARNING "\"warning\":\"\""
 
 static uint64_t step_wanted;
