@@ -52,10 +52,13 @@ class Saved(Case):
         os.mkdir(f"{folder}/peers")
         self.environment["SPOTNIK_PEERS"] = f"file:{folder}/peers"
 
+    def command(self, *words: str) -> list[str]:
+        return [self.spotnik, *words]
+
     def ask(self, *words: str) -> str:
         """What the command says, with its errors."""
         told = subprocess.run(
-            [self.spotnik, *words], env=self.environment, text=True, check=False, stdout=-1, stderr=subprocess.STDOUT
+            self.command(*words), env=self.environment, text=True, check=False, stdout=-1, stderr=subprocess.STDOUT
         )
         return told.stdout
 

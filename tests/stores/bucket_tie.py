@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two members on two hosts that share nothing but a bucket: bucket_tie.py WORKER
+"""Two members on two hosts that share nothing but a bucket: bucket_tie.py WORKER SPOTNIK
 
 Each host in turn vanishes, from the other one and from the bucket, without a word. The other one goes on alone
-within T. Without a tie-breaker one of the two would wait for ever. Needs root and the program `ip`.
+within T. Without a tie-breaker one of the two would wait for ever. It also goes on to write checkpoints into the
+bucket, and after its own loss a new process there resumes. Needs root and the program `ip`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from bucket_jobs import Case, Member, key_make
+from bucket_checkpoints import EVERY, Saved
+from bucket_jobs import Member, key_make
 from stand_in import Bucket, StandIn, environment
 
 SERVER, HOSTS, NET, PORT, STALE_S = "spotnik-bucket", ("spotnik-left", "spotnik-right"), "10.79.41", 9000, 20
@@ -48,19 +50,23 @@ def network() -> Iterator[None]:
             subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
 
 
-class Tie(Case):
-    """A job of two, one on each host."""
+class Tie(Saved):
+    """A job of two, one on each host. Questions are asked on the server's."""
 
-    def start_all(self) -> None:
-        for number, host in enumerate(HOSTS, 1):
-            own = {"SPOTNIK_BIND": f"{NET}.{number}", "SPOTNIK_HOST": host, "SPOTNIK_STALE_MS": f"{STALE_S}000"}
-            self.members.append(Member(self.worker, {**self.environment, **own}, ["ip", "netns", "exec", host]))
+    def start_on(self, host: str) -> None:
+        bind = f"{NET}.{HOSTS.index(host) + 1}"
+        own = {"SPOTNIK_BIND": bind, "SPOTNIK_HOST": host, "SPOTNIK_STALE_MS": f"{STALE_S}000", "SPOTNIK_MIN": "1"}
+        self.members.append(Member(self.worker, {**self.environment, **own}, ["ip", "netns", "exec", host]))
+
+    def command(self, *words: str) -> list[str]:
+        return ["ip", "netns", "exec", SERVER, *super().command(*words)]
 
 
-def vanish(worker: str, key: str, gone: int) -> None:
-    case = Tie(worker, Bucket(), environment(f"{NET}.254", PORT), key, f"tie-{gone}")
+def vanish(worker: str, spotnik: str, key: str, gone: int) -> None:
+    case = Tie(worker, spotnik, Bucket(), environment(f"{NET}.254", PORT), key, f"tie-{gone}")
     try:
-        case.start_all()
+        for host in HOSTS:
+            case.start_on(host)
         case.until_together()
         ip("-n", SERVER, "link", "set", HOSTS[gone], "down")
         begun = time.monotonic()
@@ -70,6 +76,11 @@ def vanish(worker: str, key: str, gone: int) -> None:
         print(f"{HOSTS[gone]} vanished: the other one went on after {took:.1f} s", flush=True)
         if took >= STALE_S:
             raise SystemExit(f"that is not within {STALE_S} s")
+        case.until_saved(survivor.step + EVERY)
+        saved = case.lose_all()
+        case.start_on(HOSTS[1 - gone])
+        case.until("on its feet again", lambda: case.members[0].step > saved + 1)
+        case.expect_resumed(saved)
     finally:
         ip("-n", SERVER, "link", "set", HOSTS[gone], "up")
         case.end(signal.SIGKILL)
@@ -82,7 +93,7 @@ def serve() -> None:
     server.close()
 
 
-def main(worker: str) -> None:
+def main(worker: str, spotnik: str) -> None:
     with network(), tempfile.TemporaryDirectory() as folder:
         key = key_make(folder)
         command = ["ip", "netns", "exec", SERVER, sys.executable, __file__, "--serve"]
@@ -91,7 +102,7 @@ def main(worker: str) -> None:
             assert process.stdout is not None
             process.stdout.readline()
             for gone in range(len(HOSTS)):
-                vanish(worker, key, gone)
+                vanish(worker, spotnik, key, gone)
             process.stdin.close()
 
 
@@ -102,4 +113,4 @@ if __name__ == "__main__":
         print("skipped: network namespaces need root and the program ip")
         sys.exit(77)
     else:
-        main(sys.argv[1])
+        main(sys.argv[1], sys.argv[2])
