@@ -12,6 +12,8 @@ from typing import Any, Optional
 
 import torch
 
+from ._files import KeptOut, keep_out
+
 Begins = Callable[[torch.nn.Module, Any], None]
 
 
@@ -20,9 +22,8 @@ class Entry:
 
     def __init__(self, model: torch.nn.Module, begins: Begins) -> None:
         self._begins = begins
-        # First of all: FSDP gathers parameters in a hook of its own, and the state of others comes with a step.
-        self._whole = model.register_forward_pre_hook(_Hook(self._of_whole), prepend=True)
-        self._parts = [part.register_forward_pre_hook(_Hook(begins), prepend=True) for part in set(_parts(model))]
+        self._whole = _hook(model, self._of_whole)
+        self._parts = [_hook(part, begins) for part in set(_parts(model))]
 
     def _of_whole(self, module: torch.nn.Module, arguments: Any) -> None:
         if module.training and torch.is_grad_enabled():
@@ -64,11 +65,8 @@ def _parts(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
             yield child
 
 
-class _Hook:
-    """A hook that is not compiled. A model that is saved as a whole, or copied, has one in its place that does nothing.
-
-    That one is the `get` of an empty dict: a program that loads the file needs no Spotnik.
-    """
+class _Hook(KeptOut):
+    """A hook that is not compiled."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call: Callable[..., Any] = torch.compiler.disable(call)  # type: ignore[no-untyped-call]
@@ -76,5 +74,8 @@ class _Hook:
     def __call__(self, module: torch.nn.Module, *arguments: Any) -> Optional[Any]:
         return self._call(module, *arguments)
 
-    def __reduce__(self) -> Any:
-        return getattr, ({}, "get")
+
+def _hook(module: torch.nn.Module, begins: Begins) -> Any:
+    keep_out(module)
+    # First of all: FSDP gathers parameters in a hook of its own, and the state of others comes with a step.
+    return module.register_forward_pre_hook(_Hook(begins), prepend=True)

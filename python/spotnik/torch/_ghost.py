@@ -15,6 +15,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..errors import ArgumentError
+from ._files import KeptOut, keep_out, plain
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
@@ -23,14 +24,29 @@ def ghost_batchnorm(model: Model, samples: int) -> Model:
     """Have every BatchNorm of `model` normalise over groups of `samples` in training. Returns `model`, changed.
 
     Before prepare(). A share that is no multiple of `samples` has groups of at most that many, as equal as can be.
-    Running statistics become the mean over the groups, as one step, and evaluation is that of BatchNorm.
+    Running statistics become the mean over the groups, as one step, and evaluation is that of BatchNorm. A file of the
+    whole model has plain BatchNorm: call this again where the file is loaded to train on.
     """
     if samples < 2:
         raise ArgumentError(f"BatchNorm needs groups of 2 samples or more, not {samples}")
     for module in model.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, torch.nn.SyncBatchNorm):
-            module.forward = _Ghost(module, samples)  # type: ignore[method-assign, assignment, unused-ignore]
+            _haunt(module, samples)
     return model
+
+
+def _haunt(module: _BatchNorm, samples: int) -> None:
+    keep_out(module)
+    module.forward = _Ghost(module, samples)  # type: ignore[method-assign, assignment, unused-ignore]
+    module.__dict__["__deepcopy__"] = functools.partial(_copy, module, samples)
+
+
+def _copy(module: _BatchNorm, samples: int, memo: dict[int, Any]) -> _BatchNorm:
+    """Copy a BatchNorm, which stays one over groups: in files it is a plain one."""
+    twin = memo[id(module)] = type(module).__new__(type(module))
+    twin.__dict__.update(copy.deepcopy(plain(module.__dict__), memo))
+    _haunt(twin, samples)
+    return twin
 
 
 def depends_on_share(module: torch.nn.Module) -> bool:
@@ -48,10 +64,11 @@ def bear_lone_samples(model: torch.nn.Module) -> None:
         if isinstance(module, torch.nn.SyncBatchNorm) or isinstance(module.forward, _Lone):
             continue
         if depends_on_share(module):
+            keep_out(module)
             module.forward = _Lone(module)  # type: ignore[method-assign, assignment, unused-ignore]
 
 
-class _Lone:
+class _Lone(KeptOut):
     """The forward of one BatchNorm that may meet a single value per channel."""
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -66,15 +83,8 @@ class _Lone:
             x, module.running_mean, module.running_var, module.weight, module.bias, False, 0.0, module.eps
         )
 
-    def __deepcopy__(self, memo: Any) -> _Lone:
-        return _Lone(copy.deepcopy(self.module, memo))
 
-    def __reduce__(self) -> Any:
-        """A file of the whole model has BatchNorm's own: a program that loads it needs no Spotnik."""
-        return functools.partial, (type(self.module).forward, self.module)
-
-
-class _Ghost:
+class _Ghost(KeptOut):
     """The forward of one BatchNorm."""
 
     def __init__(self, module: _BatchNorm, samples: int) -> None:

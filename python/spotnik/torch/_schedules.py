@@ -7,6 +7,7 @@ step of its own. A schedule with a fixed number of steps would refuse that step,
 
 from __future__ import annotations
 
+import copyreg
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -29,5 +30,9 @@ def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
         else:  # after its last value it has none that were meant
             log.debug("%s is at the end of its %d steps and stays there", kind.__name__, total)
 
-    members = {"step": step, "spotnik_total": total, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    def reduce(self: Any, _: Any) -> Any:
+        """A file, and a copy, have the class that can be imported."""
+        return copyreg._reconstructor, (kind, object, None), self.__dict__  # type: ignore[attr-defined]
+
+    members = {"step": step, "__reduce_ex__": reduce, "spotnik_total": total, "__module__": kind.__module__, "__doc__": kind.__doc__}
     scheduler.__class__ = type(kind.__name__, (kind,), members)

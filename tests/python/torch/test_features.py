@@ -386,16 +386,64 @@ def whole(tell: Tell, path: str) -> None:
     tell(done=net.eval()(data().tensors[0]).sum().item(), rank=spotnik.rank())
 
 
+LOADS = """
+import pathlib, sys, torch
+torch.serialization.add_safe_globals([getattr(torch.nn, name) for name in ("BatchNorm1d", "Linear", "Tanh")])
+torch.serialization.add_safe_globals([torch.nn.Sequential])
+for path in sorted(pathlib.Path().glob("*.pt")):
+    loaded = torch.load(path, weights_only=path.stem not in ("optimizer", "scheduler"))
+    said = loaded.eval()(torch.load("x")).sum().item() if hasattr(loaded, "eval") else loaded.state_dict()
+    print(str(said).replace(chr(10), ""))
+assert "spotnik" not in sys.modules
+"""
+
+
+def loads(folder: Path) -> list[str]:
+    """What a program says that loads the files, without Spotnik and by the safe globals of the model's classes."""
+    torch.save(data().tensors[0], folder / "x")
+    return subprocess.check_output([sys.executable, "-c", LOADS], text=True, cwd=folder).splitlines()
+
+
 def test_a_model_is_saved_and_copied_as_a_whole(cluster: Make, tmp_path: Path) -> None:
-    job, path = cluster(minimum=2), str(tmp_path / "whole.pt")
-    together(job, whole, 2, path=path)
+    job, path = cluster(minimum=2), tmp_path / "whole.pt"
+    together(job, whole, 2, path=str(path))
     ledger.reports(job)
-    code = f"import sys, torch; net = torch.load({path!r}, weights_only=False).eval()"
-    code = f"{code}; assert 'spotnik' not in sys.modules"
-    more = f"print(net(torch.load({path + 'x'!r})).sum().item())"
-    torch.save(data().tensors[0], path + "x")
-    loaded = float(subprocess.check_output([sys.executable, "-c", f"{code}; {more}"], text=True))
-    assert [line["done"] for line in job.lines("done")] == [pytest.approx(loaded)] * 2
+    assert [line["done"] for line in job.lines("done")] == [pytest.approx(float(loads(tmp_path)[0]))] * 2
+
+
+def saves(tell: Tell, folder: str) -> None:
+    """A loop with batches of its own, and gradients accumulated; saves all it has at each place of a step."""
+    net = spotnik.ghost_batchnorm(network("norm"), 4)
+    models = nn.ModuleList([copy.deepcopy(net)])
+    opt = torch.optim.Adam(models.parameters(), lr=0.01)
+    spotnik.prepare(models, opt, accumulate=2)
+    net = models[0]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.1, total_steps=9)
+    x, y = data().tensors
+    for place in ("first", "second"):
+        loss = nn.functional.cross_entropy(net(x[:16]), y[:16]) / 2
+        torch.save(net, f"{folder}/forward-{place}.pt")
+        loss.backward()
+        torch.save(net, f"{folder}/backward-{place}.pt")
+    before = copy.deepcopy(net).eval()(x).sum().item()
+    opt.step()
+    schedule.step()
+    for name, one in {"model": net, "optimizer": opt, "scheduler": schedule}.items():
+        torch.save(one, f"{folder}/{name}.pt")
+    spotnik.leave()
+    torch.save(net, f"{folder}/left.pt")
+    states = [str(one.state_dict()).replace("\n", "") for one in (opt, schedule)]
+    tell(before=before, after=net.eval()(x).sum().item(), states=states)
+    tell(groups=[type(one.forward).__name__ for one in copy.deepcopy(net) if isinstance(one, nn.BatchNorm1d)])
+
+
+def test_files_of_a_model_need_no_spotnik_wherever_they_are_saved(tmp_path: Path) -> None:
+    said, groups = alone(saves, tmp_path, folder=str(tmp_path))
+    *in_step, left, model, optimizer, scheduler = loads(tmp_path)
+    assert len(in_step) == 4 and float(in_step[1]) == pytest.approx(said["before"])
+    assert float(left) == float(model) == pytest.approx(said["after"])
+    assert [optimizer, scheduler] == said["states"]
+    assert groups["groups"] == ["_Ghost"]
 
 
 # ---- batch and learning rate ----
