@@ -292,7 +292,7 @@ static bool is_senior(const struct agent *agent, const struct agent_worker *work
     return true;
 }
 
-static void pass_line(const struct agent *agent, struct agent_worker *worker,
+static void pass_line(struct agent *agent, struct agent_worker *worker,
                       const struct agent_pipe *pipe, const char *text, size_t length)
 {
     const struct output_line line = { .worker = worker->number,
@@ -306,8 +306,7 @@ static void pass_line(const struct agent *agent, struct agent_worker *worker,
     output_pass(&agent->output, &line, &worker->tail);
 }
 
-static void pass_lines(const struct agent *agent, struct agent_worker *worker,
-                       struct agent_pipe *pipe)
+static void pass_lines(struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     char *start = pipe->line, *end;
     while ((end = memchr(start, '\n', pipe->used - (size_t)(start - pipe->line)))) {
@@ -322,8 +321,7 @@ static void pass_lines(const struct agent *agent, struct agent_worker *worker,
     }
 }
 
-static void pipe_end(const struct agent *agent, struct agent_worker *worker,
-                     struct agent_pipe *pipe)
+static void pipe_end(struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     if (pipe->fd < 0)
         return;
@@ -343,7 +341,7 @@ static bool is_truncated(int fd)
     return at > 0 && !fstat(fd, &file) && file.st_size < at && lseek(fd, 0, SEEK_SET) == 0;
 }
 
-void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
+void agent_read(struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe)
 {
     while (pipe->fd >= 0) {
         ssize_t got = read(pipe->fd, pipe->line + pipe->used, sizeof(pipe->line) - pipe->used);

@@ -83,7 +83,7 @@ void agent_leave(struct agent *agent, struct agent_worker *worker);
 bool agent_is_late(const struct agent *agent, const struct agent_worker *worker);
 
 /* Read what has come and pass on whole lines, each tagged "[w3] " where it is shown. */
-void agent_read(const struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
+void agent_read(struct agent *agent, struct agent_worker *worker, struct agent_pipe *pipe);
 
 /* All processes of a worker have ended: drain its pipes, count it, free the place. Returns how it
  * ended. */

@@ -87,21 +87,40 @@ static void tail_add(struct output_tail *tail, const char *text, size_t length)
     tail->text[tail->used++] = '\n';
 }
 
-void output_pass(const struct output *output, const struct output_line *line,
-                 struct output_tail *tail)
+/* The last line of a traceback names the error. Members of one program often end by the same. */
+static bool is_repeated(const struct output *output, const char *text, size_t length)
 {
-    if (is_shown(output, line))
-        show(line->error ? stderr : stdout, line->worker, line->text, line->length);
-    else if (line->kept)
-        tail_add(tail, line->text, line->length);
+    return length > 0 && length == strlen(output->error)
+           && memcmp(text, output->error, length) == 0;
 }
 
-void output_tail_show(const struct output *output, uint32_t worker, const struct output_tail *tail)
+static void show_error(struct output *output, uint32_t worker, const char *text, size_t length)
 {
-    const char *at = tail->text, *last = tail->text + tail->used, *end;
+    snprintf(output->error, sizeof(output->error), "%.*s", (int)length, text);
+    show(stderr, worker, text, length);
+}
 
-    for (; output->whose != OUTPUT_NONE && at < last; at = end + 1) {
+void output_pass(struct output *output, const struct output_line *line, struct output_tail *tail)
+{
+    if (!is_shown(output, line) && line->kept)
+        tail_add(tail, line->text, line->length);
+    else if (is_shown(output, line) && line->error)
+        show_error(output, line->worker, line->text, line->length);
+    else if (is_shown(output, line))
+        show(stdout, line->worker, line->text, line->length);
+}
+
+void output_tail_show(struct output *output, uint32_t worker, const struct output_tail *tail)
+{
+    if (output->whose == OUTPUT_NONE || !tail->used)
+        return;
+    const char *at = tail->text, *last = at + tail->used, *end,
+               *before = memrchr(at, '\n', tail->used - 1), *final = before ? before + 1 : at;
+
+    if (is_repeated(output, final, (size_t)(last - final) - 1))
+        at = final;
+    for (; at < last; at = end + 1) {
         end = memchr(at, '\n', (size_t)(last - at));
-        show(stderr, worker, at, (size_t)(end - at));
+        show_error(output, worker, at, (size_t)(end - at));
     }
 }

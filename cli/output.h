@@ -17,6 +17,7 @@ struct output {
     enum output_whose whose; /* whose lines are shown */
     const char *log_dir;     /* NULL: no files */
     int grows;               /* readable when a file in log_dir has grown; -1: nothing tells */
+    char error[512]; /* the last line of a worker's errors that was shown, or its beginning */
 };
 
 struct output_line {
@@ -45,10 +46,10 @@ bool output_prepare(struct output *output);
 bool output_open(const struct output *output, uint32_t worker, int *ret_write, int *ret_read);
 
 /* Pass a line on. */
-void output_pass(const struct output *output, const struct output_line *line,
-                 struct output_tail *tail);
+void output_pass(struct output *output, const struct output_line *line, struct output_tail *tail);
 
-/* A worker has failed: show what was kept of it, but for OUTPUT_NONE. */
-void output_tail_show(const struct output *output, uint32_t worker, const struct output_tail *tail);
+/* A worker has failed: show what was kept of it, but for OUTPUT_NONE. Where its last line is the
+ * last error that was shown, show that line alone: a traceback of all members appears once. */
+void output_tail_show(struct output *output, uint32_t worker, const struct output_tail *tail);
 
 #endif

@@ -321,6 +321,8 @@ static void reap_one(struct run *run, struct agent_worker *worker)
     if (next) {
         run->respawns++;
         run_say(run, "w%u %s; w%u starts", number, text, next->number);
+    } else if (late && end == AGENT_INTERRUPTED) {
+        run_say(run, "w%u ended with the job: it came too late for the last step", number);
     } else if (end != AGENT_DONE) {
         run_say(run, "w%u %s", number, text);
     }

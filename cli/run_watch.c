@@ -82,8 +82,9 @@ static void look_at_ends(struct run *run)
     run_say(run,
             "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, "
             "not for the end of the job. A "
-            "program that joins late must skip what is over (in PyTorch: for epoch in "
-            "spotnik.epochs(count))",
+            "program that joins late must skip what is over, and count by the job (in PyTorch: for "
+            "epoch in spotnik.epochs(count), while spotnik.step() < count; epochs of a file of its "
+            "own: prepare(start=...))",
             run->ended_number, (unsigned long long)run->ended_step);
 }
 
