@@ -103,6 +103,7 @@ def prepare(
     metrics: Sequence[str] = (),
     pauses: Union[str, int, None] = None,
     checkpoint: Optional[str] = None,
+    start: int = 0,
     config: Optional[Config] = None,
     on_step: Optional[Callable[[StepReport], None]] = None,
 ) -> tuple[Any, ...]:
@@ -149,6 +150,8 @@ def prepare(
         pauses: where :func:`allreduce` may be called: "epoch", between two epochs of sharded data; or a number k,
             after every k-th step. A pause in which no member calls it costs one small step of the job.
         checkpoint: directory, shared by all members, for surviving the loss of all of them.
+        start: the epoch of sharded data with which the job begins, where the program has loaded a file of its own that
+            holds the epochs before. The founder's counts; joiners have the job's.
         config: settings of the job; default: from the environment (``spotnik run`` sets it).
         on_step: called after each step that was committed and applied.
 
@@ -157,6 +160,8 @@ def prepare(
     if sync is None:
         sync = os.environ.get("SPOTNIK_SYNC") or "ssgd"
     _check(accumulate, commit, batch, lr_rule, lr_batch, sparse, wire)
+    if start < 0:
+        raise ArgumentError(f"start is the number of an epoch, 0 or more, not {start}")
     if wire != "auto" and sync != "ssgd":
         raise ArgumentError(f"wire={wire!r} is about gradients that travel; with sync={sync!r} none do: leave it out")
     if commit == "step" and (sync != "ssgd" or accumulate != 1 or isinstance(model, DistributedDataParallel)):
@@ -190,6 +195,7 @@ def prepare(
         metrics=metrics,
         pauses=pauses,
         checkpoint=checkpoint,
+        start=start,
         config=config,
         on_step=on_step,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import DoneError, StateError
+from ..errors import ArgumentError, DoneError, StateError
 from ..job import Step
 from ..training.shares import pairs
 from ._loader import Shard
@@ -26,6 +26,8 @@ class Feed:
     """
 
     def __init__(self, session: Session, shard: Shard[Any], updates: int, accumulate: int, last: int) -> None:
+        if session.options.start:
+            raise ArgumentError('start= is for a loop of your own: a Trainer resumes by checkpoint="DIR"')
         session.pauses.plan(updates, last)
         self.session = session
         self.updates = updates

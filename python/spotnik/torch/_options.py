@@ -50,6 +50,7 @@ class Options:
     metrics: Sequence[str]
     pauses: Union[str, int, None]
     checkpoint: Optional[str]
+    start: int
     config: Optional[Config]
     on_step: Optional[Callable[[StepReport], None]]
 

@@ -8,8 +8,9 @@ is brought up to date for a joiner or a checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import torch
@@ -187,6 +188,13 @@ def _entries(state: dict[Any, Any]) -> int:
     return sum(len(one) for one in state.values() if isinstance(one, dict))
 
 
+_THAW = (
+    ". What is trained later: give it to the optimizer, call prepare() while it has requires_grad=True, and freeze it "
+    "after that (requires_grad_(False)); it can then be unfrozen in any step, the same on all members. Or train in "
+    "stages: save, spotnik.leave(), and prepare() anew with another checkpoint folder"
+)
+
+
 class Watch:
     """Notices that a model or its optimisers are not what they were at prepare()."""
 
@@ -201,6 +209,17 @@ class Watch:
         self._states: list[dict[Any, Any]] = []
         self._entries: list[int] = []
         self._check_optimizers()
+
+    @contextlib.contextmanager
+    def thawed(self) -> Iterator[None]:
+        """Inside, what the program froze after prepare() is trained: its optimizer's state is made, too."""
+        known = zip(self.parameters, self._trained)
+        frozen = [parameter for (_, parameter), trained in known if trained and not parameter.requires_grad]
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+        yield
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
     def seal(self) -> None:
         """From now on the optimisers' state is registered where it lies."""
@@ -232,9 +251,9 @@ class Watch:
             if parameter.data_ptr() != pointer:
                 self._complain(f"the memory of parameter {name} was replaced (model.to(), .data = ..., half()?)")
             if parameter.requires_grad and not trained:
-                self._complain(f"parameter {name} was unfrozen")
+                self._complain(f"parameter {name} was unfrozen", _THAW)
         if self._count() != self._grouped:
-            self._complain("an optimizer was given other parameters")
+            self._complain("an optimizer was given other parameters", _THAW)
         if any(optimizer.state is not state for optimizer, state in zip(self.optimizers, self._states)):
             raise StateError(
                 "the state of an optimizer was replaced after the first step (load_state_dict()?); load it before the "
@@ -255,10 +274,10 @@ class Watch:
             self._complain("parameters were added to the model, removed or exchanged")
 
     @staticmethod
-    def _complain(what: str) -> None:
+    def _complain(what: str, instead: str = "") -> None:
         raise StateError(
             f"{what} after prepare(); call prepare() when the model is complete, on its device and of its type, "
-            "and the optimizer made from its parameters. To change it later, restart all members from a checkpoint"
+            f"and the optimizer made from its parameters{instead}"
         )
 
     def settings(self) -> list[object]:

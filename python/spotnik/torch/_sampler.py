@@ -167,7 +167,7 @@ class Course:
             return session
         options = session.options
         session.attach(Data(self.samples, self.batch * options.accumulate, options.batch == "per_member"))
-        self.session, self._iterations = session, 0
+        self.session, self._iterations = session, options.start
         return session
 
     def steps(self) -> int:
@@ -181,7 +181,8 @@ class Course:
     def epoch(self) -> Iterator[tuple[Piece, Step]]:
         """Go through one epoch of data: each mini-batch with the step it belongs to.
 
-        The i-th call is the i-th epoch: those that the job had finished before this member came are empty.
+        The i-th call is the i-th epoch, from prepare(start=...) on: those that the job had finished before this member
+        came are empty.
         """
         session = self.bind()
         if session.job is None and self._iterations < session.aside_until:

@@ -137,12 +137,14 @@ class Session:
         return job
 
     def _replicate(self) -> Replica:
-        replica = self.mode.replicate()
+        with self.watch.thawed():
+            replica = self.mode.replicate()
         self.mode.check(replica)
         self.parting.names, self.parting.sums = [name for name, _ in replica.compared], replica.sums
         seed = self.options.seed if self.options.seed is not None else torch.initial_seed()
         self.control.reset()
         self.control.seed = seed & ((1 << 63) - 1)
+        self.control.epoch = self.options.start
         if replica.changes_itself:
             self.control.repeats = NO
         return replica
