@@ -27,7 +27,7 @@ from .torch._loader import Shard, shard
 from .torch._session import Session, current
 
 try:
-    from lightning.pytorch.callbacks import ModelSummary, RichProgressBar, TQDMProgressBar
+    from lightning.pytorch.callbacks import ModelSummary, RichProgressBar, Timer, TQDMProgressBar
     from lightning.pytorch.loggers.utilities import _log_hyperparams
     from lightning.pytorch.strategies import SingleDeviceStrategy
     from lightning.pytorch.trainer.states import TrainerFn
@@ -37,6 +37,7 @@ except ImportError as error:
 
 __all__ = ["Strategy"]
 
+_OVER = "max_time"  # the metric that says it
 _zero: Any = rank_zero_only  # whose attribute `rank` says who writes logs and warnings
 
 
@@ -64,6 +65,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         self._settings = settings
         self._feed: Optional[_Feed] = None
         self._session: Optional[Session] = None
+        self._timers: list[_Time] = []
         self._slot = int(os.environ.get("SPOTNIK_SLOT", "0") or 0)
         self._shows = self.is_global_zero  # what Lightning asks before there is a job
         self._look()
@@ -97,8 +99,15 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             raise ArgumentError("the job counts epochs of all data; leave limit_train_batches out, or give less data")
         accumulate = int(trainer.accumulate_grad_batches)
         assert self.lightning_module is not None
+        settings = dict(self._settings)
+        self._timers = [_Time(one) for one in trainer.callbacks if isinstance(one, Timer) and one._duration is not None]
+        if self._timers:
+            settings["metrics"] = (*settings.get("metrics", ()), _OVER)
         stopping = [_Stopping(one) for one in trainer.early_stopping_callbacks]
-        prepare(self.lightning_module, list(self.optimizers), *stopping, accumulate=accumulate, **self._settings)
+        if stopping:
+            settings.setdefault("pauses", "epoch")
+        prepare(self.lightning_module, list(self.optimizers), *stopping, accumulate=accumulate, **settings)
+        current().every_step_shown |= bool(self._timers)
 
     def load_checkpoint(self, *args: Any, **kwargs: Any) -> Any:
         """Refused in fit(); to evaluate, as ever."""
@@ -116,7 +125,11 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         if trainer.state.fn != TrainerFn.FITTING or not trainer.training:
             return dataloader
         if self._feed is not None:
-            raise ArgumentError("a job consumes one data set: give fit() one training loader, which is not reloaded")
+            raise ArgumentError(
+                "a job consumes one data set, and Lightning has made a training loader before: give fit() one, which "
+                "is not reloaded (reload_dataloaders_every_n_epochs=0). Several become one by "
+                "torch.utils.data.ConcatDataset or StackDataset; validation loaders are as you like"
+            )
         shared = dataloader if isinstance(dataloader, Shard) else shard(dataloader)
         self._session = current()
         self._feed = _Feed(self._session, shared, trainer)
@@ -134,6 +147,8 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """A step begins, perhaps."""
+        for one in self._timers:
+            one.tell()
         self._look()
         self._show(in_epoch=True)
 
@@ -182,11 +197,36 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             bar.on_train_epoch_start(module.trainer, module)
 
 
+class _Time:
+    """A limit of time (Trainer(max_time=...)): all members stop after the step in which one of them was at its end."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        timer._check_time_remaining = self._check  # type: ignore[method-assign, unused-ignore]
+
+    def tell(self) -> None:
+        current().metrics.tell(_OVER, bool(self._timer.time_elapsed() >= (self._timer._duration or 0)))
+
+    def _check(self, trainer: Any) -> None:
+        trainer.should_stop = trainer.should_stop or current().metrics.told(_OVER) > 0
+
+
 class _Stopping:
-    """What early stopping has seen and counted, as part of the replica: all members stop after the same step."""
+    """What early stopping sees and counts, as part of the replica: all members stop after the same step.
+
+    A number that each member has of its own samples, as that of a training loss, becomes the mean over the members.
+    """
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
+        self._decide = callback._evaluate_stopping_criteria
+        callback._evaluate_stopping_criteria = self._agree
+
+    def _agree(self, value: torch.Tensor) -> Any:
+        session = current()
+        if session.pauses.is_next and session.running.step is None:
+            value = torch.as_tensor(session.allreduce(value, "mean"))
+        return self._decide(value)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": float(self._callback.best_score), "count": int(self._callback.wait_count)}

@@ -20,6 +20,7 @@ from ..errors import ArgumentError, StateError
 from ..job import Step, helper_shield
 from ..training.shares import mix
 from ._log import log
+from ._means import samples_in
 from ._sampler import Course, Order, Piece, is_sequence
 from ._session import Session, find, seeded
 from ._streams import Records, Shards
@@ -95,6 +96,11 @@ class _Requests:
                 seed = self._session.control.seed
                 yield mix(seed, piece.data_epoch, piece.ranges[0][0]), self.course.order.indices(seed, piece)
 
+    def forget(self) -> None:
+        """There are new workers, of which nothing was asked."""
+        self.pending.clear()
+        self._coming = iter(())
+
     def want(self, session: Session, step: Step, pieces: list[Piece]) -> None:
         """`pieces` of `step` are needed now, then what is likely to follow."""
         self._session = session
@@ -132,6 +138,7 @@ class Shard(Generic[T]):
         self._course = course
         self._requests = _Requests(course)
         self._inner: Optional[Iterator[Any]] = None
+        self._epoch = -1  # of data, that the workers load
         self.dropped = 0  #: batches that were loaded for nothing
 
     def __getattr__(self, name: str) -> Any:
@@ -195,6 +202,7 @@ class Shard(Generic[T]):
         """The batch of one piece of this member's share of `step`."""
         if not step.sample_count:
             return self._load_here(session, piece)
+        self._renew(piece.data_epoch)
         requests = self._requests
         if not requests.pending or requests.pending[0] != piece:
             share = self._course.pieces(session, step)
@@ -202,7 +210,19 @@ class Shard(Generic[T]):
             for _ in range(len(requests.pending)):
                 self._next()
                 self.dropped += 1
-        return self._next()  # type: ignore[no-any-return]
+        batch = self._next()
+        came = None if isinstance(self.dataset, Shards) else samples_in(batch)
+        if came is not None and came < piece.count:
+            session.mode.came(came, piece.count)
+        return batch  # type: ignore[no-any-return]
+
+    def _renew(self, epoch: int) -> None:
+        """Start workers anew for an epoch, as a DataLoader does: they see what the program has changed in the data."""
+        if 0 <= self._epoch != epoch and self.loader.num_workers and not self.loader.persistent_workers:
+            self._requests.forget()
+            self._inner = None
+            self._start()
+        self._epoch = epoch
 
     def _load_here(self, session: Session, piece: Piece) -> T:
         """A batch of weight zero, which was not prefetched."""
@@ -267,8 +287,9 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     Members with nothing to compute, at the end of an epoch, take part without the loop seeing it. Where the program
     keeps a log (:class:`SummaryWriter`, :class:`CSVWriter`) their loop gets a few samples of weight zero.
 
-    The loader's data set, sampler, workers and collate function are used as they are; workers live from the first
-    iteration to the end. A member that joins late skips the epochs that are over; see :func:`epochs`.
+    The loader's data set, sampler, workers and collate function are used as they are. Workers live for one epoch, as
+    those of a DataLoader do, or to the end with its ``persistent_workers=True``. A member that joins late skips the
+    epochs that are over; see :func:`epochs`.
 
     Raises ArgumentError for data without a length, batch samplers, and samplers that shard by themselves.
     """
@@ -294,7 +315,9 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
         )
     if loader.batch_size is None or type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
         raise ArgumentError(
-            "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=..."
+            "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=.... If "
+            "batches have a budget of tokens, or one length each, let the job deal them as samples: a data set of "
+            "batches, with batch_size=1 and collate_fn=lambda one: one[0]; and spotnik.weigh(n) before backward()"
         )
     if type(loader).__iter__ is not DataLoader.__iter__:
         log.warning(

@@ -70,3 +70,22 @@ def look() -> None:
             "samples",
             found,
         )
+
+
+def samples_in(batch: Any) -> Optional[int]:
+    """Count the samples of a batch: the first dimension of its tensors, where all have the same; else None."""
+    parts = list(batch.values()) if isinstance(batch, dict) else batch
+    if isinstance(parts, torch.Tensor):
+        return len(parts) if parts.dim() else None
+    counts = {samples_in(one) for one in parts} if isinstance(parts, (list, tuple)) else {None}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def tell_of_dropped(what: str) -> None:
+    """The collate function has dropped samples."""
+    log.warning(
+        "the loader's collate function made a batch of %s samples. A step averages gradients by the samples that were "
+        "dealt: call spotnik.weigh(n) before each backward(), with the number that is left; and where none is left "
+        "spotnik.skip() in its place",
+        what,
+    )

@@ -28,6 +28,8 @@ class AtBackward:
     """The last hook of backward commits: sync="ssgd", commit="backward"."""
 
     strategy: Optional[Strategy] = None
+    _came = ""  # samples of a mini-batch that are fewer than were dealt, as words
+    _tells_of_dropped = True
     averages = True  #: does optimizer.step() of the program apply an average?
     is_sharded = False  #: has this process a part of the model?
 
@@ -112,6 +114,10 @@ class AtBackward:
         if self._session.running.step is not None and self.gradients.passes < self.gradients.accumulate:
             self.gradients.weights.deal(self.gradients.passes, samples)
 
+    def came(self, samples: int, dealt: int) -> None:
+        """The collate function has made a mini-batch of fewer samples than were dealt."""
+        self._came = f"{samples} of {dealt}"
+
     def skip(self) -> None:
         """The mini-batch has no backward pass."""
         self._check_loss("skip")
@@ -151,6 +157,10 @@ class AtBackward:
             self._has_looked = True
             if gradients.weights.count is None:
                 means.look()
+        if self._came and self._tells_of_dropped and gradients.weights.count is None and not session.solo:
+            means.tell_of_dropped(self._came)
+            self._tells_of_dropped = False
+        self._came = ""
         used, weight = gradients.send_rest(), self.weight_of(step)
         compares = session.data is None and not session.solo and session.twins.is_due(step)
         checks = not session.solo and session.parting.is_due(step)

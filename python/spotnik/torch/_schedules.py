@@ -34,5 +34,11 @@ def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
         """A file, and a copy, have the class that can be imported."""
         return copyreg._reconstructor, (kind, object, None), self.__dict__  # type: ignore[attr-defined]
 
-    members = {"step": step, "__reduce_ex__": reduce, "spotnik_total": total, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    members = {
+        "step": step,
+        "__reduce_ex__": reduce,
+        "spotnik_total": total,
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
     scheduler.__class__ = type(kind.__name__, (kind,), members)

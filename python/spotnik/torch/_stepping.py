@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 class InTurns(AtBackward):
     """A mode: each optimiser's step() commits a step of its own."""
 
+    _tells_of_dropped = False  # weights are those of optimisers, not of batches
+
     def __init__(self, session: Session) -> None:  # without hooks of backward
         self._session = session
         self._has_looked = True  # step() is outside of backward()

@@ -58,6 +58,11 @@ _BY_NAME = {
 def wire_of(name: str, dtype: torch.dtype, wire: str) -> Wire:
     """As what the gradient of parameter `name` travels, where prepare() was given `wire`."""
     own = _OWN.get(dtype)
+    if own is None and dtype.is_complex:
+        raise ArgumentError(
+            f"parameter {name} is of type {dtype}; keep it as real numbers, which the optimizer updates alike: "
+            "self.w = torch.nn.Parameter(torch.view_as_real(w)), and torch.view_as_complex(self.w) in forward()"
+        )
     if own is None:
         raise ArgumentError(
             f"parameter {name} is of type {dtype}, which cannot be averaged; convert it to float32, "

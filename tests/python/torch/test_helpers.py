@@ -28,7 +28,8 @@ def train(tell: Tell) -> None:
     """Trains until it is told to leave, and tells each step."""
     net = network()
     net, opt = spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.01))
-    loader = spotnik.shard(DataLoader(data(), batch_size=8, shuffle=True, num_workers=WORKERS))
+    workers = {"num_workers": WORKERS, "persistent_workers": True}
+    loader = spotnik.shard(DataLoader(data(), batch_size=8, shuffle=True, **workers))
     for _ in spotnik.epochs(1_000_000):
         for x, y in loader:
             opt.zero_grad()

@@ -40,9 +40,7 @@ class Task(lightning.LightningModule):  # type: ignore[misc, unused-ignore]
         self.stop = stop  # holds the step to stop after, once the test has seen enough
 
     def training_step(self, batch: Any, _: int) -> torch.Tensor:
-        step = spotnik.job().running
-        assert step is not None
-        assert self.reduces or self.global_step == step.number - 1  # steps of pauses are the job's, not Lightning's
+        assert self.global_step == spotnik.step()  # steps of pauses are the job's, not Lightning's
         return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
 
     def validation_step(self, batch: Any, _: int) -> None:
@@ -346,7 +344,7 @@ class Meets(lightning.Callback):  # type: ignore[misc, unused-ignore]
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         step = spotnik.job().running
         if self.is_late and not step.replay and not self.part.exists():
-            tell_to_stop(self.part, step.number)
+            tell_to_stop(self.part, spotnik.step() + 1)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if trainer.sanity_checking:
@@ -400,3 +398,81 @@ def test_all_stop_early_after_the_same_step(cluster: Make, tmp_path: Path) -> No
     patience = int(part.read_text()) // steps_of(1) + PATIENCE
     assert [end["done"] for end in job.lines("done")] == [(1 + patience) * steps_of(1)] * 3
     assert job.members[-1].lines[-1]["validations"] < 1 + patience, "it was not late"
+
+
+class Slow(lightning.pytorch.callbacks.Timer):  # type: ignore[misc, unused-ignore]
+    """Its time is over from a step on."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__(duration={"hours": 1})
+        self.until, self.steps = until, 0
+
+    def on_train_batch_start(self, *_: Any) -> None:
+        self.steps += 1
+
+    def time_elapsed(self, *_: Any) -> float:
+        return 4000.0 if self.steps >= self.until else 0.0
+
+
+def runs_out_of_time(tell: Tell, folder: str, until: int) -> None:
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Strategy(seed=7),
+        max_epochs=EPOCHS,
+        callbacks=[Slow(until)],
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(Task(tell, Path("none")), DataLoader(data(torch.float32), batch_size=BATCH))
+    tell(done=trainer.global_step)
+
+
+def test_all_stop_when_the_time_of_one_is_over(cluster: Make) -> None:
+    job = cluster()
+    job.gather(3)
+    for number in range(3):
+        job.start(runs_out_of_time, folder=str(job.folder / f"out{number}"), until=(9, 5, 30)[number])
+    job.wait()
+    assert not job.errors() and [member.status for member in job.members] == [0] * 3
+    assert [line["done"] for line in job.lines("done")] == [5] * 3
+
+
+class OwnLoss(Task):
+    """Its loss is that of its own samples, or what the test says of each member."""
+
+    def __init__(self, tell: Tell, losses: list[float]) -> None:
+        super().__init__(tell, Path("none"))
+        self.losses = losses
+
+    def on_train_epoch_end(self) -> None:
+        self.log("own", self.losses[self.current_epoch])
+
+
+def stops_by_its_own(tell: Tell, folder: str, losses: list[float]) -> None:
+    trainer = lightning.Trainer(
+        accelerator="cpu",
+        strategy=Strategy(seed=7),
+        max_epochs=len(losses),
+        callbacks=[lightning.pytorch.callbacks.EarlyStopping("own", patience=1)],
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(OwnLoss(tell, losses), DataLoader(data(torch.float32), batch_size=BATCH))
+    tell(done=trainer.global_step)
+
+
+def test_early_stopping_by_a_loss_of_its_own_samples_is_by_the_mean_of_all(cluster: Make) -> None:
+    """By its own numbers the first would stop after two epochs, and the other would go on; by the mean, after three."""
+    job = cluster()
+    job.gather(2)
+    for number, losses in enumerate(([3.0, 4.0, 5.0, 6.0, 7.0], [9.0, 7.0, 6.5, 5.0, 4.0])):
+        job.start(stops_by_its_own, folder=str(job.folder / f"out{number}"), losses=losses)
+    job.wait()
+    assert not job.errors() and [member.status for member in job.members] == [0] * 2
+    assert [line["done"] for line in job.lines("done")] == [3 * steps_of(1)] * 2

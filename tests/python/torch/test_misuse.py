@@ -313,7 +313,7 @@ PEERS = KEY = ""
 CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     (memory_replaced, StateError, r"memory of parameter 0.weight was replaced .* call prepare\(\) when"),
     (layer_added, StateError, r"parameters were added .* call prepare\(\) when the model is complete"),
-    (unfrozen, StateError, r"parameter 0.weight was unfrozen .* call prepare\(\) when"),
+    (unfrozen, StateError, r"parameter 0.weight was unfrozen .*freeze it after that"),
     (optimizer_loaded, StateError, r"replaced after the first step .* load it before the first step"),
     (wrapped_by_fabric, ArgumentError, r"wrapped by Lightning's Fabric; call spotnik.prepare.* first"),
     (state_made_late, StateError, r"made more state in a later step than in its first"),
@@ -365,6 +365,11 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
         shard(lambda: DataLoader(data(), sampler=RandomSampler(data(), replacement=True))),
         ArgumentError,
         r"with replacement.*use shuffle=True",
+    ),
+    (
+        shard(lambda: DataLoader(data(), batch_sampler=[[0, 1], [2]])),  # type: ignore[arg-type]
+        ArgumentError,
+        r"batch sampler of its own.*deal them as samples.*spotnik.weigh\(n\)",
     ),
     (shard(lambda: DataLoader(data(), batch_size=None)), ArgumentError, r"batches already.*batch_size=1 and"),
     (shard(lambda: DataLoader(data(), batch_size=300, drop_last=True)), ArgumentError, r"use a smaller batch_size"),
