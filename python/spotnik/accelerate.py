@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accelerate: what accelerator.prepare() does, together with the other members of the job.
 
-    import spotnik.accelerate
-    model, optimizer, loader, scheduler = spotnik.accelerate.prepare(accelerator, model, optimizer, loader, scheduler)
+    import spotnik.accelerate as spotnik
+    model, optimizer, loader, scheduler = spotnik.prepare(accelerator, model, optimizer, loader, scheduler)
 
 In place of ``accelerator.prepare(model, ...)``; the loop stays as it is: ``accelerator.accumulate()``, ``backward()``,
-``clip_grad_norm_()``. To accelerate each member is a process by itself.
+``clip_grad_norm_()``. What else it calls (``spotnik.epochs()``, ``spotnik.rank()``) is that of ``spotnik.torch``. To
+accelerate each member is a process by itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
+from . import torch as _all
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare as prepare_objects
 from .torch import rank, shard
@@ -32,6 +34,12 @@ except ImportError as error:
     raise LibraryError("spotnik.accelerate needs accelerate: pip install accelerate") from error
 
 __all__ = ["prepare"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _all.__all__:
+        raise AttributeError(f"module 'spotnik.accelerate' has no attribute {name!r}")
+    return getattr(_all, name)
 
 
 def prepare(accelerator: Accelerator, *objects: Any, **settings: Any) -> tuple[Any, ...]:

@@ -44,6 +44,7 @@ from ._shards import clip_grad_norm_, has_shards
 from ._stepping import InTurns
 from ._strategic import ByStrategy
 from ._streams import Records, Shards
+from ._tokens import Tokens
 from ._weights import units
 from ._wire import WIRES
 from ._writing import CSVWriter, SummaryWriter
@@ -58,6 +59,7 @@ __all__ = [
     "Shards",
     "StepReport",
     "SummaryWriter",
+    "Tokens",
     "agreed",
     "allreduce",
     "allreduce_hook",

@@ -3,7 +3,7 @@
 
 Workers are asked for what the member will probably compute next. When a member came or went the guess was wrong:
 what was loaded for nothing is dropped and the right batch is asked for, so prefetching never changes which samples are
-used. Workers are started before the member joins, so that they hold none of its connections.
+used. The first workers are started before the member joins; the library closes its connections in later ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Iterator
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, NoReturn, Optional, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler
@@ -146,6 +146,8 @@ class Shard(Generic[T]):
         if name.startswith("_") or name == "loader":
             raise AttributeError(name)
         asked = getattr(self.loader, name)
+        if name in ("state_dict", "load_state_dict"):
+            return _refuse_state
         return _Dealt(asked) if name in ("sampler", "batch_sampler") else asked
 
     def __len__(self) -> int:
@@ -240,6 +242,21 @@ class Shard(Generic[T]):
         return batch
 
 
+def _refuse_state(*_: object) -> NoReturn:
+    raise StateError(
+        "the job knows its place in the data, and this loader does not: for the loss of all members say prepare(..., "
+        'checkpoint="DIR"), which goes on at the very sample; with files of your own prepare(..., start=epoch)'
+    )
+
+
+def _is_plain(loader: DataLoader[Any]) -> bool:
+    """Does it cut batches as PyTorch's does? torchdata's StatefulDataLoader has classes of its own for that."""
+    kind = type(loader.batch_sampler)
+    return kind is torch.utils.data.BatchSampler or (
+        kind.__module__.startswith("torchdata.") and kind.__name__ == "BatchSampler"
+    )
+
+
 def _instead_of(given: object) -> str:
     """What to give to shard() in place of something that is no DataLoader."""
     inside = [name for name, one in getattr(given, "__dict__", {}).items() if isinstance(one, DataLoader)]
@@ -247,7 +264,7 @@ def _instead_of(given: object) -> str:
         return (
             f"it wraps one ({inside[0]}): give shard() the DataLoader as it is before it is wrapped, and do in the "
             "loop what the wrapper does (Fabric's moves batches to a device, timm's normalises them; timm makes none "
-            "with use_prefetcher=False)"
+            "with use_prefetcher=False; of fastai's DataLoaders take data, and make torch.utils.data.DataLoader of it)"
         )
     makes = "DataLoader(data, batch_size=...)" if is_sequence(given) else "a data set with a length in a DataLoader"
     return f"use {makes}"
@@ -313,13 +330,13 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
             "batch_size=1 and collate_fn=lambda one: one[0], or let the data set give single samples. Where batches "
             "differ in size say spotnik.weigh(n) before each backward()"
         )
-    if loader.batch_size is None or type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
+    if loader.batch_size is None or not _is_plain(loader):
         raise ArgumentError(
             "the loader has a batch sampler of its own; make it with batch_size=... and, if need be, sampler=.... If "
             "batches have a budget of tokens, or one length each, let the job deal them as samples: a data set of "
             "batches, with batch_size=1 and collate_fn=lambda one: one[0]; and spotnik.weigh(n) before backward()"
         )
-    if type(loader).__iter__ is not DataLoader.__iter__:
+    if type(loader).__iter__ is not DataLoader.__iter__ and not type(loader).__module__.startswith("torchdata."):
         log.warning(
             "%s has an iterator of its own, and shard() does not use it: it takes a loader's data set, sampler and "
             "collate function. If the iterator changes batches, do that in collate_fn or in the loop",

@@ -7,7 +7,6 @@ step of its own. A schedule with a fixed number of steps would refuse that step,
 
 from __future__ import annotations
 
-import copyreg
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +31,7 @@ def hold_at_end(scheduler: Any, has_losses: Callable[[], bool]) -> None:
 
     def reduce(self: Any, _: Any) -> Any:
         """A file, and a copy, have the class that can be imported."""
-        return copyreg._reconstructor, (kind, object, None), self.__dict__  # type: ignore[attr-defined]
+        return kind.__new__, (kind,), self.__dict__
 
     members = {
         "step": step,

@@ -79,14 +79,12 @@ def with_closure(tell: Tell, path: str) -> None:
 def with_accelerate(tell: Tell, path: str, accumulate: int = 1) -> None:
     import accelerate
 
-    import spotnik.accelerate
+    import spotnik.accelerate as spotnik
 
-    spotnik.torch.hide_torchrun()
+    spotnik.hide_torchrun()
     net, opt, schedule = begin()
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=accumulate)
-    wrapped, optimizer, batches, scheduler = spotnik.accelerate.prepare(
-        accelerator, net, opt, loader(24 // accumulate), schedule
-    )
+    wrapped, optimizer, batches, scheduler = spotnik.prepare(accelerator, net, opt, loader(24 // accumulate), schedule)
     main = set()
     for _ in range(EPOCHS):
         for x, y in batches:
@@ -99,7 +97,7 @@ def with_accelerate(tell: Tell, path: str, accumulate: int = 1) -> None:
                 optimizer.zero_grad()
             main.add(accelerator.is_main_process)
     tell(main=sorted(main))
-    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.torch.rank()}")
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
 
 
 def with_accumulation(tell: Tell, path: str) -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import functools
 import itertools
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import ledger
+import numpy as np
 import pytest
 import torch
-from cluster import Cluster, Tell
+from cluster import Cluster, Tell, alone
 from disturb import KILLS, disturb
 from test_features import told
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 import spotnik.torch as spotnik
-from spotnik import ArgumentError
+from spotnik import ArgumentError, StateError
 from spotnik.torch._sampler import Order, Piece
 
 Make = Callable[..., Cluster]
@@ -139,3 +141,93 @@ def test_what_cannot_be_dealt_is_said(tmp_path: Path) -> None:
     short = spotnik.Records(whole, SHARDS * RECORDS + 1)
     assert short[SHARDS * RECORDS - 1] == SHARDS * RECORDS - 1
     refused(lambda: short[SHARDS * RECORDS], "the stream ended before record 320 of 321")
+
+
+# ---- files of token ids ----
+
+
+def reads_tokens(tell: Tell, path: str, is_plain: bool = False) -> None:
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50)).double()
+    opt: torch.optim.Optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loader: Any = DataLoader(spotnik.Tokens(path, 16), batch_size=12)
+    if not is_plain:
+        net, opt = spotnik.prepare(net, opt)
+        loader = spotnik.shard(loader)
+    for x, y in loader:
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(x).flatten(0, 1), y.flatten()).backward()
+        opt.step()
+    tell(done=[float(p.detach().sum()) for p in net.parameters()] + [float(net[0].weight[3, 3])])
+
+
+@pytest.mark.parametrize("name", ["ids.npy", "ids.bin"])
+def test_members_that_read_tokens_equal_one_process(cluster: Make, tmp_path: Path, name: str) -> None:
+    ids = np.random.default_rng(3).integers(0, 50, 16 * 100 + 5).astype(np.uint16)
+    path = str(tmp_path / name)
+    np.save(path, ids) if name == "ids.npy" else ids.tofile(path)
+    job = cluster()
+    job.gather(3)
+    for _ in range(3):
+        job.start(reads_tokens, path=path)
+    job.wait()
+    plain = alone(reads_tokens, tmp_path, path=path, is_plain=True)[0]["done"]
+    assert [line["done"] for line in job.lines("done")] == [pytest.approx(plain, abs=1e-9)] * 3
+
+
+def test_blocks_of_tokens_are_dealt_once_and_copied_without_the_file(tmp_path: Path) -> None:
+    np.arange(100, 165, dtype=np.int32).tofile(tmp_path / "ids.bin")
+    blocks = spotnik.Tokens(tmp_path / "ids.bin", 8, dtype="int32", offset=4)
+    x, y = zip(*blocks)
+    assert torch.cat(x).tolist() == list(range(101, 157)) and torch.cat(y).tolist() == list(range(102, 158))
+    sent = pickle.dumps(blocks)
+    assert len(sent) < 1000 and pickle.loads(sent)[6][1].tolist() == list(range(150, 158))
+    with pytest.raises(ArgumentError, match=r"takes one row of whole numbers, more than the 65 of a block"):
+        spotnik.Tokens(tmp_path / "ids.bin", 65, dtype="int32")
+
+
+# ---- torchdata ----
+
+
+class Batches(torch.utils.data.BatchSampler):
+    """As torchdata's: a class of that name and module."""
+
+
+class Stateful(DataLoader[Any]):
+    """As torchdata's: an iterator and a state of its own."""
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, int]:
+        return {"at": 0}
+
+
+Batches.__module__ = Stateful.__module__ = "torchdata.stateful_dataloader"
+Batches.__name__ = "BatchSampler"
+
+
+def stateful(data: Any) -> DataLoader[Any]:
+    loader = Stateful(data, batch_size=4)
+    object.__setattr__(loader, "batch_sampler", Batches(loader.sampler, 4, False))
+    return loader
+
+
+def reads_statefully(tell: Tell) -> None:
+    net = nn.Linear(1, 1).double()
+    net, opt = spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))
+    loader = spotnik.shard(stateful(list(range(10))))
+    try:
+        loader.state_dict()
+    except StateError as error:
+        tell(refused=str(error))
+    for x in loader:
+        tell(batch=x.tolist())
+        net(x.double()[:, None]).mean().backward()
+        opt.step()
+
+
+def test_a_stateful_loader_is_dealt_and_its_state_is_the_jobs(tmp_path: Path) -> None:
+    refused, *batches = alone(reads_statefully, tmp_path)
+    assert "prepare(..., start=epoch)" in refused["refused"]
+    assert [line["batch"] for line in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
