@@ -74,6 +74,14 @@ int spotnik_s3_get_range(struct spotnik_objects *store, const char *name, uint64
 void spotnik_s3_word_find(const struct s3_request *request, const char *begin, char *to,
                           size_t size);
 
+/* False: `from` is NULL, empty, or too long. */
+bool spotnik_s3_set(char *to, size_t size, const char *from);
+
+/* s3_role.c: credentials of the role of a web identity; of the container, or else of the virtual
+ * machine. False: there is none, or it does not answer. Blocking. */
+bool spotnik_s3_from_identity(const struct s3_library *library, struct s3_credentials *to);
+bool spotnik_s3_from_machine(const struct s3_library *library, struct s3_credentials *to);
+
 /* s3_list.c: the objects and folders of one page of a listing, without the prefix of the store and
  * the `prefix` behind it. *ret_next: what asks for the
  * next page, "": it was the last. 0, what each() returned, or -EIO: it is no listing. */

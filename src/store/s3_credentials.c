@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The credentials that sign requests: from the environment, the credentials file, or the role of
- * the virtual machine (IMDSv2). They are read again now and then, since those of a role end. */
+/* The credentials that sign requests: from the environment, the credentials file, or a role
+ * (s3_role.c). They are read again now and then, since those of a role end. */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/time.h"
 #include "store/s3.h"
 
 /* New ones of a role are there five minutes before the old ones end. */
 #define READ_AGAIN_NS (240 * SPOTNIK_S)
-#define METADATA "http://169.254.169.254"
-#define METADATA_ROLES "/latest/meta-data/iam/security-credentials/"
-#define METADATA_MS 1000L
 
-static bool set(char *to, size_t size, const char *from)
+bool spotnik_s3_set(char *to, size_t size, const char *from)
 {
     return from != NULL && snprintf(to, size, "%s", from) < (int)size && *to != '\0';
 }
@@ -27,10 +22,10 @@ static bool from_environment(struct s3_credentials *to)
 {
     const char *token = getenv("AWS_SESSION_TOKEN");
     to->token[0] = '\0';
-    if (token != NULL && *token != '\0' && !set(to->token, sizeof to->token, token))
+    if (token != NULL && *token != '\0' && !spotnik_s3_set(to->token, sizeof to->token, token))
         return false;
-    return set(to->key, sizeof to->key, getenv("AWS_ACCESS_KEY_ID"))
-           && set(to->secret, sizeof to->secret, getenv("AWS_SECRET_ACCESS_KEY"));
+    return spotnik_s3_set(to->key, sizeof to->key, getenv("AWS_ACCESS_KEY_ID"))
+           && spotnik_s3_set(to->secret, sizeof to->secret, getenv("AWS_SECRET_ACCESS_KEY"));
 }
 
 /* ---- the file ---- */
@@ -58,11 +53,11 @@ static void line_take(const char *line, struct s3_credentials *to)
 {
     const char *value;
     if ((value = value_of(line, "aws_access_key_id")) != NULL)
-        (void)set(to->key, sizeof to->key, value);
+        (void)spotnik_s3_set(to->key, sizeof to->key, value);
     else if ((value = value_of(line, "aws_secret_access_key")) != NULL)
-        (void)set(to->secret, sizeof to->secret, value);
+        (void)spotnik_s3_set(to->secret, sizeof to->secret, value);
     else if ((value = value_of(line, "aws_session_token")) != NULL)
-        (void)set(to->token, sizeof to->token, value);
+        (void)spotnik_s3_set(to->token, sizeof to->token, value);
 }
 
 static bool from_file(struct s3_credentials *to)
@@ -88,87 +83,14 @@ static bool from_file(struct s3_credentials *to)
     return to->key[0] != '\0' && to->secret[0] != '\0';
 }
 
-/* ---- the role of this virtual machine ---- */
-
-struct reply {
-    char text[8192];
-    size_t size;
-};
-
-static size_t on_reply(char *bytes, size_t one, size_t count, void *context)
-{
-    struct reply *reply = context;
-    if (one * count > sizeof reply->text - 1 - reply->size)
-        return 0; /* no metadata service answers so much */
-    memcpy(reply->text + reply->size, bytes, one * count);
-    reply->size += one * count;
-    reply->text[reply->size] = '\0';
-    return one * count;
-}
-
-static bool metadata_ask(const struct s3_library *library, const char *method, const char *path,
-                         const char *header, struct reply *reply)
-{
-    const char *endpoint = getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-    char url[600];
-    long status = 0;
-    CURL *easy = library->curl_easy_init();
-    struct curl_slist *headers = library->curl_slist_append(NULL, header);
-    reply->size = 0;
-    reply->text[0] = '\0';
-    snprintf(url, sizeof url, "%s%s", endpoint != NULL && *endpoint ? endpoint : METADATA, path);
-    if (easy != NULL && headers != NULL) {
-        library->curl_easy_setopt(easy, CURLOPT_URL, url);
-        library->curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-        library->curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-        library->curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-        library->curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-        library->curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, METADATA_MS);
-        library->curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_reply);
-        library->curl_easy_setopt(easy, CURLOPT_WRITEDATA, reply);
-        if (library->curl_easy_perform(easy) == CURLE_OK)
-            library->curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-    }
-    library->curl_slist_free_all(headers);
-    if (easy != NULL)
-        library->curl_easy_cleanup(easy);
-    return status == 200 && reply->size > 0;
-}
-
-static bool role_parse(const char *text, struct s3_credentials *to)
-{
-    json_t *root = json_loads(text, 0, NULL);
-    bool all =
-        set(to->key, sizeof to->key, json_string_value(json_object_get(root, "AccessKeyId")))
-        && set(to->secret, sizeof to->secret,
-               json_string_value(json_object_get(root, "SecretAccessKey")))
-        && set(to->token, sizeof to->token, json_string_value(json_object_get(root, "Token")));
-    json_decref(root);
-    return all;
-}
-
-static bool from_role(const struct s3_library *library, struct s3_credentials *to)
-{
-    char header[600], path[400];
-    struct reply reply;
-    if (!metadata_ask(library, "PUT", "/latest/api/token",
-                      "X-aws-ec2-metadata-token-ttl-seconds: 300", &reply))
-        return false;
-    snprintf(header, sizeof header, "X-aws-ec2-metadata-token: %.500s", reply.text);
-    if (!metadata_ask(library, "GET", METADATA_ROLES, header, &reply))
-        return false;
-    snprintf(path, sizeof path, METADATA_ROLES "%.*s", (int)strcspn(reply.text, "\r\n"),
-             reply.text);
-    return metadata_ask(library, "GET", path, header, &reply) && role_parse(reply.text, to);
-}
-
 bool spotnik_s3_credentials_fill(struct s3 *s3)
 {
     uint64_t now_ns = spotnik_clock_ns();
     if (s3->read_ns != 0 && now_ns < s3->read_ns + READ_AGAIN_NS)
         return true;
     struct s3_credentials found;
-    bool any = from_environment(&found) || from_file(&found) || from_role(s3->library, &found);
+    bool any = from_environment(&found) || spotnik_s3_from_identity(s3->library, &found)
+               || from_file(&found) || spotnik_s3_from_machine(s3->library, &found);
     if (any) {
         s3->credentials = found;
         s3->read_ns = now_ns;

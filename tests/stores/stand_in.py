@@ -12,7 +12,8 @@ What goes wrong is chosen by the first part of a key:
     as-NAME/...         requests that are not signed with the key NAME are refused
     torn/...            every other body arrives with a byte changed
 
-It is a metadata service, too, which gives the credentials of a role: the key ROLE.
+It is a metadata service, too, which gives the credentials of a role: the key ROLE. To who shows the token
+"the+token/of=this" it gives those of a container, and of a web identity: the keys CONTAINER and IDENTITY.
 """
 
 from __future__ import annotations
@@ -74,8 +75,15 @@ class Handler(BaseHTTPRequestHandler):
     def answer_metadata(self) -> None:
         """IMDSv2: a token for a header, and with the token the role's credentials."""
         role = {"AccessKeyId": "ROLE", "SecretAccessKey": "secret", "Token": "of-the-role"}
+        asked = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()))
         if self.path == "/latest/api/token" and self.command == "PUT":
             self.answer(200, b"metadata-token")
+        elif self.path == "/latest/container" and self.headers.get("Authorization") == "the+token/of=this":
+            self.answer(200, json.dumps({**role, "AccessKeyId": "CONTAINER"}).encode())
+        elif self.path == "/latest/sts" and asked.get("WebIdentityToken") == "the+token/of=this":
+            names = ("AccessKeyId", "SecretAccessKey", "SessionToken")
+            values = zip(names, ("IDENTITY", "secret", "of-the-identity"), strict=True)
+            self.answer(200, "".join(f"<{name}>{value}</{name}>" for name, value in values).encode())
         elif self.headers.get("X-aws-ec2-metadata-token") != "metadata-token":
             self.answer(401)
         else:
@@ -86,7 +94,8 @@ class Handler(BaseHTTPRequestHandler):
         wanted = key.split("/")[0].removeprefix("as-")
         credential, token = self.headers.get("Authorization", ""), self.headers.get("x-amz-security-token")
         if not key.startswith("as-") or (
-            f"Credential={wanted}/" in credential and (token is None) == (wanted != "ROLE")
+            f"Credential={wanted}/" in credential
+            and (token is None) == (wanted not in ("ROLE", "CONTAINER", "IDENTITY"))
         ):
             return False
         self.refuse(403, "InvalidAccessKeyId")

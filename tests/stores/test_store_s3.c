@@ -130,19 +130,50 @@ static int keys_restore(void **state)
     unsetenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     unsetenv("AWS_SHARED_CREDENTIALS_FILE");
     unsetenv("AWS_PROFILE");
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    unsetenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    unsetenv("AWS_ROLE_ARN");
     setenv("AWS_ACCESS_KEY_ID", "key", 1);
     return store_close(state);
+}
+
+static void file_make(char *path, const char *text)
+{
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    dprintf(fd, "%s", text);
+    close(fd);
+}
+
+/* Claim: a web identity comes before the role of a container, and that before the machine's. Each
+ * shows its token. */
+TEST_WITH(roles, NULL, keys_restore)
+{
+    char token[] = "/tmp/spotnik-token-XXXXXX", url[100];
+    file_make(token, "the+token/of=this\n");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere", 1);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", getenv("AWS_ENDPOINT_URL"), 1);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    snprintf(url, sizeof url, "%s/latest/container", getenv("AWS_ENDPOINT_URL"));
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
+    assert_signed_as("s3://bucket/as-ROLE"); /* the container's service refuses: no token */
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token, 1);
+    assert_signed_as("s3://bucket/as-CONTAINER");
+    snprintf(url, sizeof url, "%s/latest/sts", getenv("AWS_ENDPOINT_URL"));
+    setenv("AWS_ENDPOINT_URL_STS", url, 1);
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a", 1);
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", token, 1);
+    assert_signed_as("s3://bucket/as-IDENTITY");
+    unlink(token);
+    assert_signed_as("s3://bucket/as-ROLE");
 }
 
 /* Claim: the variables come first, then the profile of the file, then the role of the machine. */
 TEST_WITH(credentials, NULL, keys_restore)
 {
     char path[] = "/tmp/spotnik-credentials-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    dprintf(fd, "[default]\naws_access_key_id = NONE\naws_secret_access_key = x\n"
-                "[other]\r\naws_access_key_id=FILE\r\naws_secret_access_key =  y \r\n");
-    close(fd);
+    file_make(path, "[default]\naws_access_key_id = NONE\naws_secret_access_key = x\n"
+                    "[other]\r\naws_access_key_id=FILE\r\naws_secret_access_key =  y \r\n");
     setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
     setenv("AWS_PROFILE", "other", 1);
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", getenv("AWS_ENDPOINT_URL"), 1);
