@@ -2,7 +2,9 @@
 """Jobs of real processes with their checkpoints in a bucket: bucket_checkpoints.py WORKER SPOTNIK [WEED LIVES MIB]
 
 resumed   all members are killed at once; those that start anew go on from the newest checkpoint, bit for bit
-lost      the same, where every other answer to a write is lost
+copied    the newest checkpoint goes to a folder, and from there to another place of the bucket; a copy of a damaged
+          one is refused; all but the newest are pruned
+lost      the same as resumed, where every other answer to a write is lost
 busy      the same, where every other request gets 503 with Retry-After
 late      the bucket is away: training goes on, the status says that checkpoints are left out, and why; when the
           bucket is back, one is complete
@@ -101,6 +103,31 @@ def resumed(case: Saved) -> None:
     case.until_saved(saved + EVERY)
 
 
+def copied(case: Saved) -> None:
+    case.start(2)
+    case.until_together()
+    case.until_saved(2 * EVERY)
+    case.end(signal.SIGTERM)
+    newest, again = case.newest(), f"s3://bucket/{case.place}/again"
+    with tempfile.TemporaryDirectory() as folder:
+        case.ask("checkpoint", "copy", case.where, f"{folder}/kept")
+        case.ask("checkpoint", "copy", f"file:{folder}/kept", again)
+    told = case.ask("checkpoint", "verify", again)
+    if told.count(": good") != 1 or f"step-{newest:012}" not in told:
+        raise SystemExit(f"copied: step {newest} is the newest, and there is\n{told}")
+    with case.bucket.lock:
+        key = next(
+            key for key in case.bucket.objects if key.startswith(f"{case.place}/again/step-") and "/part-" in key
+        )
+        case.bucket.objects[key] = case.bucket.objects[key][:-1] + b"?"
+    if "is damaged" not in case.ask("checkpoint", "copy", again, f"s3://bucket/{case.place}/third"):
+        raise SystemExit("copied: a damaged one is not refused")
+    case.ask("checkpoint", "prune", case.where, "1")
+    names = re.findall("step-.*", case.ask("checkpoint", "list", case.where))
+    if len(names) != 1 or case.newest() != newest:
+        raise SystemExit(f"copied: step {newest} is the newest, and {names} are left")
+
+
 def late(case: Saved) -> None:
     case.start(2)
     case.until_together()
@@ -145,6 +172,7 @@ def on_stand_in(worker: str, spotnik: str) -> None:
     server = StandIn()
     for run, place in (
         (resumed, "resumed"),
+        (copied, "copied"),
         (resumed, "lost/1"),
         (resumed, "busy/1"),
         (late, "late"),
