@@ -74,8 +74,10 @@ class Saved(Case):
 
     def lose_all(self) -> int:
         """Kills all at once. Returns the step of the newest complete checkpoint."""
-        for member in self.members:
-            member.process.send_signal(signal.SIGKILL)
+        # Stopped first: one that outlived the other by a millisecond would end the running step alone.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for member in self.members:
+                member.process.send_signal(number)
         self.read_all()
         self.digests = {step: digest for member in self.members for step, digest in member.digests.items()}
         self.end(signal.SIGKILL)
