@@ -94,6 +94,7 @@ static bool enter(struct visit *visit)
 {
     struct spotnik_member at = { .port = DOCTOR_PORT }, peer;
     struct spotnik_answer answer;
+    struct spotnik_duplex duplex;
     bool refused = false;
 
     if (spotnik_address_parse(visit->where, at.address, &at.port)) {
@@ -112,9 +113,10 @@ static bool enter(struct visit *visit)
         return false;
     }
     rc = spotnik_net_dial(&visit->doctor->credentials, at.address, at.port,
-                          SPOTNIK_PURPOSE_EXCHANGE, DOOR_NS, &visit->fd, &peer);
+                          SPOTNIK_PURPOSE_EXCHANGE, DOOR_NS, &duplex, &peer);
     if (rc)
         say_why(visit, rc, false);
+    visit->fd = spotnik_duplex_release(&duplex);
     return rc == 0;
 }
 

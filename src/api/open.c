@@ -88,19 +88,21 @@ static int fill(const spotnik_config *config, struct spotnik_credentials *creden
     return rc ? rc : place(config->bind, &credentials->self);
 }
 
-static void on_state_connection(void *context, int fd, const struct spotnik_member *peer)
+static void on_state_connection(void *context, struct spotnik_duplex *duplex,
+                                const struct spotnik_member *peer)
 {
     struct spotnik_job *job = context;
 
     (void)peer;
-    spotnik_donor_accept(job->donor, fd);
+    spotnik_donor_accept(job->donor, duplex);
 }
 
-static void on_p2p_connection(void *context, int fd, const struct spotnik_member *peer)
+static void on_p2p_connection(void *context, struct spotnik_duplex *duplex,
+                              const struct spotnik_member *peer)
 {
     struct spotnik_job *job = context;
 
-    spotnik_p2p_accept(job->p2p, fd, peer);
+    spotnik_p2p_accept(job->p2p, duplex, peer);
 }
 
 static void on_view(void *context)

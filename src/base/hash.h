@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* XXH3-64: the digest of replicas, of pieces of state on their way to a joiner, and of simulated
- * results. It finds accidents, not forgery; what must withstand an attacker uses HMAC-SHA-256 in
- * src/link. A thin face over xxHash, so that its large header is compiled once. */
+/* XXH3-64: the digest of replicas, and of simulated results. It finds accidents, not forgery; what
+ * must withstand an attacker has a MAC, in src/link. A thin face over xxHash, so that its large
+ * header is compiled once. */
 #ifndef SPOTNIK_BASE_HASH_H
 #define SPOTNIK_BASE_HASH_H
 

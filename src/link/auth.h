@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HMAC-SHA-256 for handshakes and control frames, over a list of parts. A thin face over OpenSSL;
- * what is signed, and with which key, is decided by its callers. What is signed with the job key
- * begins with a label that nothing else has, so no MAC can serve another purpose: "spotnik " and
+/* HMAC-SHA-256 for handshakes and control frames, over a list of parts; seal.h is for bulk. A thin
+ * face over OpenSSL; what is signed, and with which key, is decided by its callers. What is signed
+ * with the job key begins with a label that nothing else has, so no MAC can serve another purpose: "spotnik " and
  * `answer 1`, `proof  1`, `key c>s1`, `key s>c1` (wire/handshake.c), `share  1` (transport/share.c)
  *                     or
  * `record 1` (discovery/record.c). */

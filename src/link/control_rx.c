@@ -97,6 +97,13 @@ static bool grow(struct spotnik_control_rx *rx, size_t bytes)
     return true;
 }
 
+/* No member sends such a frame. */
+static enum spotnik_hearing altered(void)
+{
+    spotnik_seal_failure_note();
+    return SPOTNIK_HEARING_BROKEN;
+}
+
 enum spotnik_hearing spotnik_control_rx_next(struct spotnik_control_rx *rx,
                                              const struct spotnik_limits *limits,
                                              struct spotnik_frame *ret_frame,
@@ -105,16 +112,17 @@ enum spotnik_hearing spotnik_control_rx_next(struct spotnik_control_rx *rx,
     size_t have = rx->in_have - rx->in_at;
     if (have < SPOTNIK_FRAME_BYTES)
         return SPOTNIK_HEARING_NOTHING;
-    if (spotnik_frame_decode(rx->in + rx->in_at, limits, ret_frame) != 0)
-        return SPOTNIK_HEARING_BROKEN;
+    if (spotnik_frame_decode(rx->in + rx->in_at, limits, ret_frame) != 0
+        || ret_frame->kind == SPOTNIK_FRAME_DATA)
+        return altered();
     size_t whole = SPOTNIK_FRAME_BYTES + (size_t)ret_frame->payload_bytes;
-    if (ret_frame->kind == SPOTNIK_FRAME_DATA || !grow(rx, whole))
+    if (!grow(rx, whole))
         return SPOTNIK_HEARING_BROKEN;
     if (have < whole)
         return SPOTNIK_HEARING_NOTHING;
     *ret_payload = rx->in + rx->in_at + SPOTNIK_FRAME_BYTES;
     if (!tag_is_good(rx, ret_frame, *ret_payload))
-        return SPOTNIK_HEARING_BROKEN;
+        return altered();
     rx->sequence++;
     rx->in_at += whole;
     return SPOTNIK_HEARING_MORE;

@@ -93,7 +93,7 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd,
  * success. */
 static int introduce(const struct spotnik_credentials *credentials, const char *name, int fd,
                      const struct manner *manner, const struct patience *patience,
-                     struct spotnik_member *ret_peer)
+                     struct spotnik_duplex *ret, struct spotnik_member *ret_peer)
 {
     struct spotnik_shake shake;
     spotnik_shake_init_client(&shake, credentials, manner->purpose);
@@ -103,9 +103,11 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
         spotnik_handshake_keys(&shake.wire, send_key, manner->ret_key);
         explicit_bzero(send_key, sizeof send_key);
     }
-    spotnik_shake_done(&shake);
     if (rc == 0 && fcntl(fd, F_SETFL, 0) != 0)
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot make a socket blocking: %m");
+    if (rc == 0)
+        rc = spotnik_duplex_init(ret, fd, &shake.wire);
+    spotnik_shake_done(&shake);
     if (rc != 0)
         close(fd);
     else
@@ -117,48 +119,47 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
 
 static int dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
                 uint16_t port, const struct manner *manner, const struct patience *patience,
-                int *ret_fd, struct spotnik_member *ret_peer, bool *ret_refused)
+                struct spotnik_duplex *ret, struct spotnik_member *ret_peer, bool *ret_refused)
 {
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
+    *ret = spotnik_duplex_bare(-1);
     spotnik_address_format(name, address, port);
     int rc = connect_wait(name, address, port, patience, &fd, ret_refused);
     if (rc == 0)
-        rc = introduce(credentials, name, fd, manner, patience, ret_peer);
-    if (rc == 0)
-        *ret_fd = fd;
+        rc = introduce(credentials, name, fd, manner, patience, ret, ret_peer);
     return rc;
 }
 
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
-                     struct spotnik_member *ret_peer)
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns,
+                     struct spotnik_duplex *ret, struct spotnik_member *ret_peer)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
-    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience,
-                ret_fd, ret_peer, NULL);
+    return dial(credentials, address, port, &(struct manner){ .purpose = purpose }, &patience, ret,
+                ret_peer, NULL);
 }
 
 int spotnik_net_reach(const struct spotnik_credentials *credentials,
                       const struct spotnik_member *peer, int fd, uint64_t timeout_ns, int stop_fd,
-                      int *ret_fd)
+                      struct spotnik_duplex *ret)
 {
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), stop_fd };
     const struct manner manner = { .purpose = SPOTNIK_PURPOSE_EXCHANGE };
     struct spotnik_member found;
     char name[SPOTNIK_ADDRESS_TEXT];
     spotnik_address_format(name, peer->address, peer->port);
-    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, &found)
-                     : dial(credentials, peer->address, peer->port, &manner, &patience, &fd, &found,
+    *ret = spotnik_duplex_bare(-1);
+    int rc = fd >= 0 ? introduce(credentials, name, fd, &manner, &patience, ret, &found)
+                     : dial(credentials, peer->address, peer->port, &manner, &patience, ret, &found,
                             NULL);
     if (rc != 0)
         return rc;
     if (!spotnik_id_equal(found.id, peer->id)) {
-        close(fd);
+        spotnik_duplex_close(ret);
         return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s is another process by now", name);
     }
-    spotnik_socket_yield(fd);
-    *ret_fd = fd;
+    spotnik_socket_yield(ret->fd);
     return 0;
 }
 
@@ -208,6 +209,8 @@ static int reply_read(int fd, const char *name, const uint8_t key[SPOTNIK_KEY_BY
     }
     bool cut = text == NULL;
     free(text);
+    if (!cut)
+        spotnik_seal_failure_note();
     return spotnik_error_return(
         SPOTNIK_ERR_PEERS,
         cut ? "%s gives no answer"
@@ -225,14 +228,15 @@ int spotnik_net_question(const struct spotnik_credentials *credentials, const ui
     const struct manner manner = { .purpose = purpose, .ret_key = key };
     struct spotnik_member peer;
     char name[SPOTNIK_ADDRESS_TEXT];
-    int fd, rc = dial(credentials, address, port, &manner, &patience, &fd, &peer, NULL);
+    struct spotnik_duplex duplex;
+    int rc = dial(credentials, address, port, &manner, &patience, &duplex, &peer, NULL);
     if (rc != 0)
         return rc;
     patience.until_ns = spotnik_time_add(spotnik_clock_ns(), timeout_ns);
-    rc = reply_read(fd, spotnik_address_format(name, address, port), key, &patience, ret_text,
-                    ret_size);
+    rc = reply_read(duplex.fd, spotnik_address_format(name, address, port), key, &patience,
+                    ret_text, ret_size);
     explicit_bzero(key, sizeof key);
-    close(fd);
+    spotnik_duplex_close(&duplex);
     return rc;
 }
 
@@ -254,16 +258,16 @@ int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t
     const struct manner manner = { SPOTNIK_PURPOSE_PEERS, &presence, key };
     char name[SPOTNIK_ADDRESS_TEXT], *text = NULL;
     size_t size = 0;
-    int fd;
+    struct spotnik_duplex duplex;
     if (ret_refused != NULL)
         *ret_refused = false;
-    int rc = dial(credentials, address, port, &manner, &patience, &fd, &peer, ret_refused);
+    int rc = dial(credentials, address, port, &manner, &patience, &duplex, &peer, ret_refused);
     if (rc != 0)
         return rc;
     spotnik_address_format(name, address, port);
-    rc = reply_read(fd, name, key, &patience, &text, &size);
+    rc = reply_read(duplex.fd, name, key, &patience, &text, &size);
     explicit_bzero(key, sizeof key);
-    close(fd);
+    spotnik_duplex_close(&duplex);
     if (rc == 0 && !answer_take(text, size, &peer, ret_answer))
         rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "%s gives no answer", name);
     ret_answer->presence = presence;

@@ -11,7 +11,9 @@
 
 #include "link/answer.h"
 #include "link/credentials.h"
+#include "link/duplex.h"
 #include "link/loop.h"
+#include "link/seal.h"
 #include "link/shake.h"
 #include "wire/control.h"
 #include "wire/frame.h"
@@ -38,8 +40,9 @@ struct spotnik_links_hooks {
     /* What a process hears that looks for the job, and one that asks for a dump. */
     void (*answer)(void *context, const struct spotnik_member *asker, struct spotnik_answer *ret);
     void (*dump)(void *context, char *ret_line, size_t size);
-    /* Without the lock: serve a connection of STATE or EXCHANGE, whose socket is the callee's. */
-    void (*service)(void *context, enum spotnik_purpose purpose, int fd,
+    /* Without the lock: serve a connection of STATE or EXCHANGE; what is in `duplex` is the
+     * callee's. */
+    void (*service)(void *context, enum spotnik_purpose purpose, struct spotnik_duplex *duplex,
                     const struct spotnik_member *peer);
     /* Without the lock: the text for STATUS. */
     size_t (*status)(void *context, char *text, size_t size);
@@ -91,6 +94,8 @@ uint64_t spotnik_pending_list_refusals(const struct spotnik_links *links, char *
 int spotnik_pending_take(struct spotnik_links *links, struct spotnik_pending *pending);
 /* The member at the other end. */
 const struct spotnik_member *spotnik_pending_peer(const struct spotnik_pending *pending);
+/* The seal of what the client of the connection sends; of data, all there is. 0 or SYSTEM. */
+int spotnik_pending_seal(const struct spotnik_pending *pending, struct spotnik_seal *ret);
 /* The name of the connection, and of the one that it is added to. */
 void spotnik_pending_name(const struct spotnik_pending *pending,
                           uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);

@@ -251,6 +251,20 @@ int spotnik_pending_take(struct spotnik_links *links, struct spotnik_pending *pe
     return spotnik_socket_release(&pending->socket, links->loop->epoll_fd);
 }
 
+int spotnik_pending_seal(const struct spotnik_pending *pending, struct spotnik_seal *ret)
+{
+    const struct spotnik_handshake *wire = &pending->shake.wire;
+    uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
+    *ret = (struct spotnik_seal){ .bare = true };
+    if (spotnik_socket_is_local(pending->socket.fd))
+        return 0;
+    spotnik_handshake_keys(wire, send_key, receive_key);
+    int rc = spotnik_seal_init(ret, wire->is_server ? receive_key : send_key);
+    explicit_bzero(send_key, sizeof send_key);
+    explicit_bzero(receive_key, sizeof receive_key);
+    return rc;
+}
+
 const struct spotnik_member *spotnik_pending_peer(const struct spotnik_pending *pending)
 {
     return &pending->shake.wire.peer;

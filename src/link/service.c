@@ -56,16 +56,17 @@ void spotnik_pending_reply(struct spotnik_links *links, struct spotnik_pending *
 static void hand_over(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     struct spotnik_member peer = pending->shake.wire.peer;
+    struct spotnik_duplex duplex;
     spotnik_loop_lock(links->loop);
     int fd = spotnik_socket_release(&pending->socket, links->loop->epoll_fd);
     pending->wants_hook = false;
     spotnik_loop_unlock(links->loop);
     if (pending->purpose == SPOTNIK_PURPOSE_EXCHANGE)
         spotnik_socket_yield(fd);
-    if (fcntl(fd, F_SETFL, 0) != 0)
+    if (fcntl(fd, F_SETFL, 0) != 0 || spotnik_duplex_init(&duplex, fd, &pending->shake.wire) != 0)
         close(fd);
     else
-        links->hooks.service(links->hooks.context, pending->purpose, fd, &peer);
+        links->hooks.service(links->hooks.context, pending->purpose, &duplex, &peer);
 }
 
 static void status_serve(struct spotnik_links *links, struct spotnik_pending *pending)

@@ -104,6 +104,13 @@ int spotnik_socket_connect(const uint8_t address[16], uint16_t port, int segment
     return 0;
 }
 
+bool spotnik_socket_is_local(int fd)
+{
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
 int spotnik_socket_error(int fd)
 {
     int error = 0;

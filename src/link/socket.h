@@ -64,6 +64,9 @@ static inline void spotnik_socket_drained(struct spotnik_socket *socket)
         socket->readable = false;
 }
 
+/* A Unix socket: what passes never leaves this host. */
+bool spotnik_socket_is_local(int fd);
+
 /* The pending error of a socket, as errno. */
 int spotnik_socket_error(int fd);
 

@@ -208,6 +208,8 @@ static void add_traffic(struct spotnik_text *text, const struct spotnik_watched 
             "Control messages sent, without heartbeats.");
     counter(text, "refusals_total", of->refusals,
             "Strangers turned away: wrong key, job or version.");
+    counter(text, "integrity_failures_total", of->troubles.altered,
+            "Messages that were altered on their way, and refused.");
     gauge(text, "data_connections", connections, "Connections that carry data to other members.");
     gauge(text, "round_trip_seconds", seconds(slowest_ns), "Slowest round trip among them.");
 }

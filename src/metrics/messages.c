@@ -25,6 +25,7 @@ static const struct spotnik_said_info table[SPOTNIK_SAID_KINDS] = {
     [SPOTNIK_SAID_REFUSED] = { "S160", "refused", SPOTNIK_WARNING },
     [SPOTNIK_SAID_PEERS] = { "S161", "peers_trouble", SPOTNIK_WARNING },
     [SPOTNIK_SAID_PATH] = { "S162", "path", SPOTNIK_WARNING },
+    [SPOTNIK_SAID_ALTERED] = { "S163", "altered", SPOTNIK_WARNING },
     [SPOTNIK_SAID_EVENTS_TROUBLE] = { "S170", "events_trouble", SPOTNIK_WARNING },
     [SPOTNIK_SAID_SAMPLE] = { "S180", "sample", SPOTNIK_INFO },
 };

@@ -33,6 +33,7 @@ enum spotnik_said {
     SPOTNIK_SAID_REFUSED,
     SPOTNIK_SAID_PEERS,
     SPOTNIK_SAID_PATH,
+    SPOTNIK_SAID_ALTERED,
     SPOTNIK_SAID_EVENTS_TROUBLE,
     SPOTNIK_SAID_SAMPLE, /* of the event log alone: how far the job is, every half minute */
     SPOTNIK_SAID_KINDS,

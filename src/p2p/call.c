@@ -19,11 +19,6 @@ int spotnik_body_reserve(struct spotnik_body *body, uint64_t size)
     return 0;
 }
 
-static bool has_payload(uint8_t kind)
-{
-    return kind == SPOTNIK_P2P_SHARD || kind == SPOTNIK_P2P_BLOCK;
-}
-
 static int answer_read(const struct spotnik_pipe *pipe, struct spotnik_p2p_head *ret_answer,
                        struct spotnik_body *body, uint64_t body_max)
 {
@@ -32,7 +27,7 @@ static int answer_read(const struct spotnik_pipe *pipe, struct spotnik_p2p_head 
     do
         rc = spotnik_pipe_read_head(pipe, ret_answer);
     while (!rc && ret_answer->kind == SPOTNIK_P2P_WAIT);
-    if (rc || !has_payload(ret_answer->kind))
+    if (rc || !spotnik_p2p_has_payload(ret_answer->kind))
         return rc;
     if (!body || ret_answer->bytes > body_max || spotnik_body_reserve(body, ret_answer->bytes))
         return SPOTNIK_ERR_PEERS;
@@ -40,13 +35,13 @@ static int answer_read(const struct spotnik_pipe *pipe, struct spotnik_p2p_head 
     return spotnik_pipe_read(pipe, body->bytes, body->size);
 }
 
-static int converse(const struct spotnik_caller *caller, int fd,
+static int converse(const struct spotnik_caller *caller, struct spotnik_duplex *duplex,
                     const struct spotnik_p2p_head *question, const void *payload,
                     struct spotnik_p2p_head *ret_answer, struct spotnik_body *body,
                     uint64_t body_max)
 {
     struct spotnik_pipe pipe = {
-        .fd = fd,
+        .duplex = duplex,
         .wake_fd = caller->wake_fd,
         .silence_ns = caller->p2p->silence_ns,
         .until_ns = caller->until_ns,
@@ -59,14 +54,14 @@ static int converse(const struct spotnik_caller *caller, int fd,
 }
 
 /* On a failure the connection is closed. */
-static int try(const struct spotnik_caller *caller, int fd, const struct spotnik_p2p_head *question,
-               const void *payload, struct spotnik_p2p_head *ret_answer, struct spotnik_body *body,
-               uint64_t body_max)
+static int try(const struct spotnik_caller *caller, struct spotnik_duplex *duplex,
+               const struct spotnik_p2p_head *question, const void *payload,
+               struct spotnik_p2p_head *ret_answer, struct spotnik_body *body, uint64_t body_max)
 {
-    int rc = converse(caller, fd, question, payload, ret_answer, body, body_max);
+    int rc = converse(caller, duplex, question, payload, ret_answer, body, body_max);
 
     if (rc)
-        close(fd);
+        spotnik_duplex_close(duplex);
     return rc;
 }
 
@@ -74,18 +69,19 @@ int spotnik_call(const struct spotnik_caller *caller, const struct spotnik_membe
                  const struct spotnik_p2p_head *question, const void *payload,
                  struct spotnik_p2p_head *ret_answer, struct spotnik_body *body, uint64_t body_max)
 {
-    int fd = spotnik_peer_kept(caller->p2p, peer->id), rc = SPOTNIK_ERR_PEERS;
+    struct spotnik_duplex duplex;
+    int rc = SPOTNIK_ERR_PEERS;
 
-    if (fd >= 0)
-        rc = try(caller, fd, question, payload, ret_answer, body, body_max);
+    if (spotnik_peer_kept(caller->p2p, peer->id, &duplex))
+        rc = try(caller, &duplex, question, payload, ret_answer, body, body_max);
     if (rc && caller->goes_on(caller->context)) {
-        rc = spotnik_peer_dial(caller->p2p, peer, caller->wake_fd, &fd);
+        rc = spotnik_peer_dial(caller->p2p, peer, caller->wake_fd, &duplex);
         if (rc)
             return SPOTNIK_ERR_PEERS;
-        rc = try(caller, fd, question, payload, ret_answer, body, body_max);
+        rc = try(caller, &duplex, question, payload, ret_answer, body, body_max);
     }
     if (rc)
         return SPOTNIK_ERR_PEERS;
-    spotnik_peer_keep(caller->p2p, peer->id, fd);
+    spotnik_peer_keep(caller->p2p, peer->id, &duplex);
     return 0;
 }

@@ -51,7 +51,7 @@ int spotnik_common_serve(struct spotnik_p2p_session *session, const struct spotn
     const struct spotnik_common *common = find(p2p, asked->name);
     if (common && common->bytes != asked->bytes)
         head.kind = SPOTNIK_P2P_OTHER;
-    else if (common && spotnik_pipe_is_local(session->pipe.fd))
+    else if (common && spotnik_duplex_is_local(&session->duplex))
         fd = dup(common->fd); /* ours may be closed meanwhile */
     pthread_mutex_unlock(&p2p->lock);
     if (fd < 0)
@@ -88,11 +88,11 @@ static void host_look(struct spotnik_p2p *p2p, struct host *ret)
     }
 }
 
-static int converse(struct spotnik_p2p *p2p, int fd, const char *name, uint64_t bytes,
-                    struct spotnik_p2p_head *ret_head, int *ret_fd)
+static int converse(struct spotnik_p2p *p2p, struct spotnik_duplex *duplex, const char *name,
+                    uint64_t bytes, struct spotnik_p2p_head *ret_head, int *ret_fd)
 {
     struct spotnik_pipe pipe = {
-        .fd = fd, .wake_fd = -1, .silence_ns = p2p->silence_ns, .until_ns = SPOTNIK_NEVER
+        .duplex = duplex, .wake_fd = -1, .silence_ns = p2p->silence_ns, .until_ns = SPOTNIK_NEVER
     };
 
     *ret_head = (struct spotnik_p2p_head){ .kind = SPOTNIK_P2P_SHARE,
@@ -108,16 +108,16 @@ static int ask(struct spotnik_p2p *p2p, const struct spotnik_member *peer, const
                uint64_t bytes, int *ret_fd)
 {
     struct spotnik_p2p_head head = { 0 };
-    int fd = spotnik_peer_kept(p2p, peer->id);
+    struct spotnik_duplex duplex;
 
     *ret_fd = -1;
-    if (fd < 0 && spotnik_peer_dial(p2p, peer, -1, &fd))
+    if (!spotnik_peer_kept(p2p, peer->id, &duplex) && spotnik_peer_dial(p2p, peer, -1, &duplex))
         return 0;
-    if (!spotnik_pipe_is_local(fd) || converse(p2p, fd, name, bytes, &head, ret_fd)) {
-        close(fd);
+    if (!spotnik_duplex_is_local(&duplex) || converse(p2p, &duplex, name, bytes, &head, ret_fd)) {
+        spotnik_duplex_close(&duplex);
         return 0;
     }
-    spotnik_peer_keep(p2p, peer->id, fd);
+    spotnik_peer_keep(p2p, peer->id, &duplex);
     return head.kind != SPOTNIK_P2P_OTHER
                ? 0
                : spotnik_error_return(SPOTNIK_ERR_MISMATCH,

@@ -59,7 +59,7 @@ int spotnik_export_serve(struct spotnik_p2p_session *session)
     pthread_mutex_lock(&p2p->lock);
     bool lent = p2p->published != NULL;
     pthread_mutex_unlock(&p2p->lock);
-    if (lent && spotnik_pipe_is_local(session->pipe.fd))
+    if (lent && spotnik_duplex_is_local(&session->duplex))
         return spotnik_pipe_write_file(&session->pipe, &head, p2p->segment.fd);
     head.kind = SPOTNIK_P2P_ABSENT;
     return spotnik_pipe_write(&session->pipe, &head, NULL);

@@ -87,10 +87,11 @@ static struct spotnik_loan *loan_find(struct spotnik_p2p *p2p, struct spotnik_id
 
 /* ---- a new one ---- */
 
-static int memory_ask(struct spotnik_request *request, int fd, int *ret_memory_fd)
+static int memory_ask(struct spotnik_request *request, struct spotnik_duplex *duplex,
+                      int *ret_memory_fd)
 {
     struct spotnik_p2p_head head = { .kind = SPOTNIK_P2P_IMPORT };
-    struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
+    struct spotnik_pipe pipe = spotnik_request_pipe(request, duplex);
     int rc = spotnik_pipe_write(&pipe, &head, NULL);
 
     if (!rc)
@@ -142,26 +143,28 @@ static struct spotnik_loan *loan_add(struct spotnik_p2p *p2p, struct spotnik_loa
 static enum spotnik_asked loan_get(struct spotnik_request *request, struct spotnik_loan **ret_loan)
 {
     struct spotnik_p2p *p2p = request->p2p;
-    int fd, memory_fd = -1;
+    struct spotnik_duplex duplex;
+    int memory_fd = -1;
 
     *ret_loan = loan_find(p2p, request->peer.id);
     if (*ret_loan)
         return SPOTNIK_ASKED_ARRIVED;
-    fd = spotnik_peer_kept(p2p, request->peer.id);
-    if (fd < 0 && spotnik_peer_dial(p2p, &request->peer, request->wake_fd, &fd))
+    if (!spotnik_peer_kept(p2p, request->peer.id, &duplex)
+        && spotnik_peer_dial(p2p, &request->peer, request->wake_fd, &duplex))
         return SPOTNIK_ASKED_NOT; /* which will find out why */
-    if (spotnik_pipe_is_local(fd) && memory_ask(request, fd, &memory_fd)) {
-        close(fd);
+    if (spotnik_duplex_is_local(&duplex) && memory_ask(request, &duplex, &memory_fd)) {
+        spotnik_duplex_close(&duplex);
         return SPOTNIK_ASKED_NOT;
     }
-    struct spotnik_loan *loan = memory_fd >= 0 ? loan_make(request->peer.id, fd, memory_fd) : NULL;
+    struct spotnik_loan *loan =
+        memory_fd >= 0 ? loan_make(request->peer.id, duplex.fd, memory_fd) : NULL;
     if (loan) {
         *ret_loan = loan_add(p2p, loan);
         return SPOTNIK_ASKED_ARRIVED;
     }
     if (memory_fd >= 0)
         close(memory_fd);
-    spotnik_peer_keep(p2p, request->peer.id, fd);
+    spotnik_peer_keep(p2p, request->peer.id, &duplex);
     return SPOTNIK_ASKED_NOT;
 }
 

@@ -45,6 +45,7 @@ struct spotnik_p2p_session {
     struct spotnik_p2p *p2p;
     struct spotnik_p2p_session *next;
     struct spotnik_member peer;
+    struct spotnik_duplex duplex;
     struct spotnik_pipe pipe; /* pipe.wake_fd: something was published, or we stop */
     bool awaits;              /* under the lock: a publication */
 };
@@ -82,7 +83,7 @@ struct spotnik_request {
 struct spotnik_loan {
     struct spotnik_loan *next;
     struct spotnik_id peer;
-    int link_fd, memory_fd;
+    int link_fd, memory_fd; /* link_fd: a Unix socket, which has no seals */
     void *base;
     size_t size; /* of what is there to be read, when we last looked */
     uint32_t users;
@@ -93,7 +94,7 @@ struct spotnik_loan {
 struct spotnik_kept {
     struct spotnik_kept *next;
     struct spotnik_id peer;
-    int fd;
+    struct spotnik_duplex duplex;
 };
 
 struct spotnik_p2p {
@@ -153,14 +154,15 @@ void spotnik_param_store_free(struct spotnik_p2p *p2p);
 /* targets.c; without the lock, but for spotnik_kept_... */
 bool spotnik_peer_is_in_view(struct spotnik_p2p *p2p, struct spotnik_id peer);
 bool spotnik_peer_choose(struct spotnik_request *request);
-int spotnik_peer_kept(struct spotnik_p2p *p2p, struct spotnik_id peer);
+bool spotnik_peer_kept(struct spotnik_p2p *p2p, struct spotnik_id peer, struct spotnik_duplex *ret);
 int spotnik_peer_dial(struct spotnik_p2p *p2p, const struct spotnik_member *peer, int stop_fd,
-                      int *ret_fd);
+                      struct spotnik_duplex *ret);
 struct spotnik_id spotnik_discovery_self(struct spotnik_p2p *p2p);
 uint64_t spotnik_discovery_epoch(struct spotnik_p2p *p2p);
 uint32_t spotnik_discovery_view(struct spotnik_p2p *p2p, struct spotnik_member *ret,
                                 uint64_t *ret_epoch);
-void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer, int fd);
+void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer,
+                       struct spotnik_duplex *duplex);
 void spotnik_kept_prune(struct spotnik_p2p *p2p);
 void spotnik_kept_close(struct spotnik_p2p *p2p);
 
@@ -189,7 +191,8 @@ enum spotnik_asked spotnik_pull_ask(struct spotnik_request *request, struct spot
 bool spotnik_request_is_over(struct spotnik_request *request);
 
 /* request.c: a connection on its behalf. */
-struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd);
+struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request,
+                                         struct spotnik_duplex *duplex);
 
 /* request.c: the same, or the peer is no member any more. For pipes and calls. */
 bool spotnik_request_goes_on(void *request);

@@ -42,7 +42,8 @@ void spotnik_p2p_attach(struct spotnik_p2p *p2p, struct spotnik_runtime *runtime
 
 /* ---- hooks ---- */
 
-static struct spotnik_p2p_session *session_new(struct spotnik_p2p *p2p, int fd,
+static struct spotnik_p2p_session *session_new(struct spotnik_p2p *p2p,
+                                               const struct spotnik_duplex *duplex,
                                                const struct spotnik_member *peer)
 {
     struct spotnik_p2p_session *session = calloc(1, sizeof *session);
@@ -51,7 +52,8 @@ static struct spotnik_p2p_session *session_new(struct spotnik_p2p *p2p, int fd,
         return NULL;
     session->p2p = p2p;
     session->peer = *peer;
-    session->pipe = (struct spotnik_pipe){ .fd = fd,
+    session->duplex = *duplex;
+    session->pipe = (struct spotnik_pipe){ .duplex = &session->duplex,
                                            .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                            .silence_ns = READER_SILENCE_NS,
                                            .until_ns = SPOTNIK_NEVER };
@@ -62,13 +64,14 @@ static struct spotnik_p2p_session *session_new(struct spotnik_p2p *p2p, int fd,
 }
 
 /* To a member that we cannot serve we look dead: it turns to another. */
-void spotnik_p2p_accept(struct spotnik_p2p *p2p, int fd, const struct spotnik_member *peer)
+void spotnik_p2p_accept(struct spotnik_p2p *p2p, struct spotnik_duplex *duplex,
+                        const struct spotnik_member *peer)
 {
     struct spotnik_p2p_session *session = NULL;
 
     pthread_mutex_lock(&p2p->lock);
     if (!p2p->stopping && p2p->session_count < SPOTNIK_P2P_SESSIONS_MAX)
-        session = session_new(p2p, fd, peer);
+        session = session_new(p2p, duplex, peer);
     if (session && spotnik_thread_start(spotnik_p2p_serve, session, NULL) == 0) {
         session->next = p2p->sessions;
         p2p->sessions = session;
@@ -77,7 +80,7 @@ void spotnik_p2p_accept(struct spotnik_p2p *p2p, int fd, const struct spotnik_me
         if (session)
             close(session->pipe.wake_fd);
         free(session);
-        close(fd);
+        spotnik_duplex_close(duplex);
     }
     pthread_mutex_unlock(&p2p->lock);
 }

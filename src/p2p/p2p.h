@@ -34,9 +34,10 @@ int spotnik_p2p_new(uint64_t silence_ns, struct spotnik_p2p **ret_p2p);
 /* [caller] The runtime exists; before that, nothing may be asked for. */
 void spotnik_p2p_attach(struct spotnik_p2p *p2p, struct spotnik_runtime *runtime);
 
-/* Hooks of the runtime: [progress thread] a connection, whose fd is ours from now on; [any] a new
+/* Hooks of the runtime: [progress thread] a connection, which is ours from now on; [any] a new
  * view. */
-void spotnik_p2p_accept(struct spotnik_p2p *p2p, int fd, const struct spotnik_member *peer);
+void spotnik_p2p_accept(struct spotnik_p2p *p2p, struct spotnik_duplex *duplex,
+                        const struct spotnik_member *peer);
 void spotnik_p2p_view(struct spotnik_p2p *p2p);
 
 /* [caller] We were excluded, and the model is about to be replaced: what was published here

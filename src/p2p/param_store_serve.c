@@ -68,19 +68,6 @@ static int say(struct spotnik_p2p_session *session, enum spotnik_p2p_kind kind, 
     return spotnik_pipe_write(&session->pipe, &head, NULL);
 }
 
-/* The payload is of no use: read past it. */
-static int skip(struct spotnik_p2p_session *session, uint64_t bytes)
-{
-    uint8_t some[4096];
-    int rc = 0;
-
-    for (uint64_t part; !rc && bytes > 0; bytes -= part) {
-        part = bytes < sizeof some ? bytes : sizeof some;
-        rc = spotnik_pipe_read(&session->pipe, some, part);
-    }
-    return rc;
-}
-
 /* The payload is on its way whatever we think of it. */
 static int take_update(struct spotnik_p2p_session *session, struct spotnik_param_store *param_store,
                        const struct spotnik_p2p_head *push)
@@ -88,7 +75,7 @@ static int take_update(struct spotnik_p2p_session *session, struct spotnik_param
     struct spotnik_caller caller = caller_of(session);
 
     if (spotnik_param_store_extent(param_store) != push->version) {
-        int rc = skip(session, push->bytes);
+        int rc = spotnik_pipe_skip(&session->pipe, push->bytes);
         return rc ? rc : say(session, SPOTNIK_P2P_OTHER, 0);
     }
     uint8_t *update =

@@ -39,10 +39,11 @@ bool spotnik_request_goes_on(void *context)
            && spotnik_peer_is_in_view(request->p2p, request->peer.id);
 }
 
-struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd)
+struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request,
+                                         struct spotnik_duplex *duplex)
 {
     return (struct spotnik_pipe){
-        .fd = fd,
+        .duplex = duplex,
         .wake_fd = request->wake_fd,
         .silence_ns = request->p2p->silence_ns,
         .until_ns = request->until_ns,
@@ -51,16 +52,16 @@ struct spotnik_pipe spotnik_request_pipe(struct spotnik_request *request, int fd
     };
 }
 
-static enum spotnik_asked converse(struct spotnik_request *request, int fd)
+static enum spotnik_asked converse(struct spotnik_request *request, struct spotnik_duplex *duplex)
 {
-    struct spotnik_pipe pipe = spotnik_request_pipe(request, fd);
+    struct spotnik_pipe pipe = spotnik_request_pipe(request, duplex);
     enum spotnik_asked asked = spotnik_pull_ask(request, &pipe);
 
     if (asked == SPOTNIK_ASKED_ARRIVED || asked == SPOTNIK_ASKED_ABSENT
         || asked == SPOTNIK_ASKED_OTHER)
-        spotnik_peer_keep(request->p2p, request->peer.id, fd);
+        spotnik_peer_keep(request->p2p, request->peer.id, duplex);
     else
-        close(fd);
+        spotnik_duplex_close(duplex);
     return asked == SPOTNIK_ASKED_LOST && spotnik_request_is_over(request) ? SPOTNIK_ASKED_OVER
                                                                            : asked;
 }
@@ -73,14 +74,14 @@ static enum spotnik_asked ask(struct spotnik_request *request)
 
     if (asked != SPOTNIK_ASKED_NOT)
         return asked;
-    int fd = spotnik_peer_kept(request->p2p, request->peer.id);
+    struct spotnik_duplex duplex;
     asked = SPOTNIK_ASKED_LOST;
-    if (fd >= 0)
-        asked = converse(request, fd);
+    if (spotnik_peer_kept(request->p2p, request->peer.id, &duplex))
+        asked = converse(request, &duplex);
     uint64_t changed = 1;
     while (asked == SPOTNIK_ASKED_LOST && changed != 0 && spotnik_request_goes_on(request)) {
-        if (spotnik_peer_dial(request->p2p, &request->peer, request->wake_fd, &fd) == 0) {
-            asked = converse(request, fd);
+        if (spotnik_peer_dial(request->p2p, &request->peer, request->wake_fd, &duplex) == 0) {
+            asked = converse(request, &duplex);
             break;
         }
         changed = spotnik_wake_take(request->wake_fd);

@@ -132,7 +132,7 @@ static void end(struct spotnik_p2p_session *session)
         at = &(*at)->next;
     *at = session->next;
     p2p->session_count--;
-    close(session->pipe.fd);
+    spotnik_duplex_close(&session->duplex);
     close(session->pipe.wake_fd);
     free(session);
     pthread_cond_broadcast(&p2p->changed);

@@ -99,8 +99,7 @@ static bool is_alive(int fd)
            && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-/* -1: there is none. */
-int spotnik_peer_kept(struct spotnik_p2p *p2p, struct spotnik_id peer)
+bool spotnik_peer_kept(struct spotnik_p2p *p2p, struct spotnik_id peer, struct spotnik_duplex *ret)
 {
     struct spotnik_kept *found = NULL;
 
@@ -113,13 +112,11 @@ int spotnik_peer_kept(struct spotnik_p2p *p2p, struct spotnik_id peer)
         break;
     }
     pthread_mutex_unlock(&p2p->lock);
-    int fd = found ? found->fd : -1;
+    *ret = found ? found->duplex : spotnik_duplex_bare(-1);
     free(found);
-    if (fd >= 0 && !is_alive(fd)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    if (ret->fd >= 0 && !is_alive(ret->fd))
+        spotnik_duplex_close(ret);
+    return ret->fd >= 0;
 }
 
 /* Members come and go: connections whose other end has gone are closed. Under the lock. */
@@ -129,26 +126,27 @@ void spotnik_kept_prune(struct spotnik_p2p *p2p)
 
     for (struct spotnik_kept **at = &p2p->kept; *at;) {
         struct spotnik_kept *one = *at;
-        if (++count < KEPT_MAX && is_alive(one->fd)) {
+        if (++count < KEPT_MAX && is_alive(one->duplex.fd)) {
             at = &one->next;
             continue;
         }
         *at = one->next;
-        close(one->fd);
+        spotnik_duplex_close(&one->duplex);
         free(one);
     }
 }
 
 int spotnik_peer_dial(struct spotnik_p2p *p2p, const struct spotnik_member *peer, int stop_fd,
-                      int *ret_fd)
+                      struct spotnik_duplex *ret)
 {
     pthread_mutex_lock(&p2p->lock);
     spotnik_kept_prune(p2p);
     pthread_mutex_unlock(&p2p->lock);
-    return spotnik_runtime_dial(runtime_of(p2p), peer, p2p->silence_ns, stop_fd, ret_fd);
+    return spotnik_runtime_dial(runtime_of(p2p), peer, p2p->silence_ns, stop_fd, ret);
 }
 
-void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer, int fd)
+void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer,
+                       struct spotnik_duplex *duplex)
 {
     struct spotnik_kept *kept = malloc(sizeof *kept);
     uint32_t count = 0;
@@ -157,11 +155,11 @@ void spotnik_peer_keep(struct spotnik_p2p *p2p, struct spotnik_id peer, int fd)
     for (const struct spotnik_kept *one = p2p->kept; one; one = one->next)
         count += spotnik_id_equal(one->peer, peer);
     if (kept && count < KEPT_OF_ONE) {
-        *kept = (struct spotnik_kept){ .next = p2p->kept, .peer = peer, .fd = fd };
+        *kept = (struct spotnik_kept){ .next = p2p->kept, .peer = peer, .duplex = *duplex };
         p2p->kept = kept;
     } else {
         free(kept);
-        close(fd);
+        spotnik_duplex_close(duplex);
     }
     pthread_mutex_unlock(&p2p->lock);
 }
@@ -172,7 +170,7 @@ void spotnik_kept_close(struct spotnik_p2p *p2p)
     while (p2p->kept) {
         struct spotnik_kept *kept = p2p->kept;
         p2p->kept = kept->next;
-        close(kept->fd);
+        spotnik_duplex_close(&kept->duplex);
         free(kept);
     }
 }

@@ -55,16 +55,16 @@ static void dump(void *context, char *ret_line, size_t size)
                           ret_line, size);
 }
 
-static void service(void *context, enum spotnik_purpose purpose, int fd,
+static void service(void *context, enum spotnik_purpose purpose, struct spotnik_duplex *duplex,
                     const struct spotnik_member *peer)
 {
     const struct spotnik_runtime_hooks *hooks = &((struct spotnik_runtime *)context)->config.hooks;
-    void (*take)(void *, int, const struct spotnik_member *) =
+    void (*take)(void *, struct spotnik_duplex *, const struct spotnik_member *) =
         purpose == SPOTNIK_PURPOSE_EXCHANGE ? hooks->exchange_connection : hooks->state_connection;
     if (take == NULL)
-        close(fd);
+        spotnik_duplex_close(duplex);
     else
-        take(hooks->context, fd, peer);
+        take(hooks->context, duplex, peer);
 }
 
 static size_t status(void *context, char *text, size_t size)

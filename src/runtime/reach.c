@@ -21,14 +21,14 @@ bool spotnik_runtime_is_sharing(const struct spotnik_runtime *runtime)
 }
 
 int spotnik_runtime_dial(struct spotnik_runtime *runtime, const struct spotnik_member *peer,
-                         uint64_t timeout_ns, int stop_fd, int *ret_fd)
+                         uint64_t timeout_ns, int stop_fd, struct spotnik_duplex *ret)
 {
     spotnik_runtime_lock(runtime); /* we may be about to become another member */
     struct spotnik_credentials credentials = runtime->config.credentials;
     spotnik_presence_get(runtime, &credentials.presence);
     spotnik_runtime_unlock(runtime);
     int rc = spotnik_net_reach(&credentials, peer, unix_socket(runtime, &credentials.self, peer),
-                               timeout_ns, stop_fd, ret_fd);
+                               timeout_ns, stop_fd, ret);
     explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }

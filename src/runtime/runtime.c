@@ -451,6 +451,7 @@ void spotnik_runtime_troubles(struct spotnik_runtime *runtime, struct spotnik_tr
     spotnik_core_status(runtime->core, &status);
     *ret = runtime->troubles;
     ret->paths_broken = status.paths_broken;
+    ret->altered = spotnik_seal_failures();
     ret->bytes_shared = counts.bytes_shared;
     ret->steps_stalled = spotnik_recorder_stalls(runtime->recorder);
     spotnik_runtime_unlock(runtime);

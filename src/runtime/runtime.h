@@ -23,7 +23,7 @@
  * or when another member answers. Where the network has priorities, data of steps go first. */
 struct spotnik_runtime;
 int spotnik_runtime_dial(struct spotnik_runtime *runtime, const struct spotnik_member *peer,
-                         uint64_t timeout_ns, int stop_fd, int *ret_fd);
+                         uint64_t timeout_ns, int stop_fd, struct spotnik_duplex *ret);
 
 /* [any] Do members of one host reach each other's memory at all? */
 bool spotnik_runtime_is_sharing(const struct spotnik_runtime *runtime);
@@ -36,11 +36,13 @@ struct spotnik_tie {
 
 struct spotnik_runtime_hooks {
     void *context;
-    /* progress thread: an authenticated STATE connection; the hook owns fd (blocking) from now on.
-     * Must not block: start a thread. */
-    void (*state_connection)(void *context, int fd, const struct spotnik_member *peer);
+    /* progress thread: an authenticated STATE connection; the hook owns what is in it
+     * (a blocking socket) from now on. Must not block: start a thread. */
+    void (*state_connection)(void *context, struct spotnik_duplex *duplex,
+                             const struct spotnik_member *peer);
     /* progress thread: an authenticated EXCHANGE connection; as state_connection. */
-    void (*exchange_connection)(void *context, int fd, const struct spotnik_member *peer);
+    void (*exchange_connection)(void *context, struct spotnik_duplex *duplex,
+                                const struct spotnik_member *peer);
     /* any thread, under the runtime's lock: there is a new view. Must not wait. */
     void (*view_installed)(void *context);
     /* any thread, under the runtime's lock, while a view is being made: no later view can commit
@@ -284,6 +286,7 @@ struct spotnik_troubles {
     uint64_t lost_ended, lost_silent, lost_told;
     uint64_t steps_stalled; /* that took longer than stall_ns */
     uint64_t paths_broken;  /* between two members that live */
+    uint64_t altered;       /* what came with a wrong tag, on any connection of this process */
     uint64_t bytes_shared;  /* of buckets reduced in shared memory */
 };
 

@@ -64,14 +64,15 @@ void spotnik_donor_seal(struct spotnik_donor *donor)
     pthread_mutex_unlock(&donor->lock);
 }
 
-static struct spotnik_session *session_new(struct spotnik_donor *donor, int fd)
+static struct spotnik_session *session_new(struct spotnik_donor *donor,
+                                           const struct spotnik_duplex *duplex)
 {
     struct spotnik_session *session = calloc(1, sizeof *session);
 
     if (!session)
         return NULL;
     session->donor = donor;
-    session->fd = fd;
+    session->duplex = *duplex;
     session->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (session->event < 0) {
         free(session);
@@ -90,13 +91,13 @@ static void unlink_session(struct spotnik_donor *donor, struct spotnik_session *
     donor->session_count--;
 }
 
-void spotnik_donor_accept(struct spotnik_donor *donor, int fd)
+void spotnik_donor_accept(struct spotnik_donor *donor, struct spotnik_duplex *duplex)
 {
     struct spotnik_session *session = NULL;
 
     pthread_mutex_lock(&donor->lock);
     if (!donor->stopping && donor->session_count < SPOTNIK_SESSIONS_MAX)
-        session = session_new(donor, fd);
+        session = session_new(donor, duplex);
     if (session) {
         session->next = donor->session;
         donor->session = session;
@@ -110,7 +111,8 @@ void spotnik_donor_accept(struct spotnik_donor *donor, int fd)
     }
     pthread_mutex_unlock(&donor->lock);
     if (!session)
-        close(fd); /* to the joiner we are a donor that died: it turns to another */
+        spotnik_duplex_close(
+            duplex); /* to the joiner we are a donor that died: it turns to another */
 }
 
 /* ---- memory of snapshots ---- */
@@ -333,7 +335,7 @@ static void cut_late(struct spotnik_donor *donor, uint64_t now_ns)
 {
     for (struct spotnik_session *session = donor->session; session; session = session->next)
         if (session->dropped && spotnik_time_since(now_ns, session->dropped_ns) > FAREWELL_NS)
-            shutdown(session->fd, SHUT_RDWR);
+            shutdown(session->duplex.fd, SHUT_RDWR);
 }
 
 /* The log is bounded: a joiner that needs the oldest entries is too slow and starts over. */
@@ -415,7 +417,7 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
         if (session->snapshot) {
             if (!session->dropped)
                 drop(donor, session);
-            shutdown(session->fd, SHUT_RDWR);
+            shutdown(session->duplex.fd, SHUT_RDWR);
         }
     donor->outside = true;
     donor->stable = 0;
@@ -443,7 +445,7 @@ void spotnik_donor_stop(struct spotnik_donor *donor)
     pthread_mutex_lock(&donor->lock);
     donor->stopping = true;
     for (struct spotnik_session *session = donor->session; session; session = session->next) {
-        shutdown(session->fd, SHUT_RDWR);
+        shutdown(session->duplex.fd, SHUT_RDWR);
         spotnik_session_wake(session);
     }
     while (donor->session_count)

@@ -40,8 +40,8 @@ void spotnik_donor_attach(struct spotnik_donor *donor, struct spotnik_runtime *r
 /* [caller] The registry is complete: joiners may be answered. */
 void spotnik_donor_seal(struct spotnik_donor *donor);
 
-/* [progress thread] A STATE connection; owns `fd` from now on. Does not block. */
-void spotnik_donor_accept(struct spotnik_donor *donor, int fd);
+/* [progress thread] A STATE connection; owns what is in `duplex` from now on. Does not block. */
+void spotnik_donor_accept(struct spotnik_donor *donor, struct spotnik_duplex *duplex);
 
 /* [any, under the runtime's lock] No later view can commit the steps up to this one differently:
  * they may be streamed. */

@@ -26,7 +26,8 @@ struct spotnik_snapshot {
 struct spotnik_session {
     struct spotnik_donor *donor;
     struct spotnik_session *next;
-    int fd, event; /* event: an eventfd by which hooks wake the thread */
+    struct spotnik_duplex duplex;
+    int event; /* an eventfd by which hooks wake the thread */
     /* under the donor's lock */
     bool wants_snapshot;
     uint64_t at_least; /* not before this step, unless the member waits in step_begin */

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fetching the pieces of a snapshot: one thread per donor takes the next piece none has, and
  * gives back what it could not deliver. Each thread keeps two requests under way, so that the donor
- * reads ahead while we hash. */
+ * reads ahead while we verify. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "spotnik/spotnik.h"
 #include "transfer/joiner_inside.h"
 #include "transfer/thread.h"
 
-#define BAD_PIECES_MAX 3
 #define NO_PIECE UINT64_MAX
 
 enum piece_state { PIECE_WANTED, PIECE_ASKED, PIECE_HERE };
@@ -85,17 +83,16 @@ static void arrive(struct spotnik_joiner *joiner, uint64_t piece, const uint8_t 
 
 /* Read the answer to the request for `piece`: 0 when it is what was asked for. */
 static int read_piece(struct spotnik_giver *source, uint64_t piece, const uint8_t **ret_bytes,
-                      size_t *ret_size, uint64_t *ret_hash)
+                      size_t *ret_size)
 {
     struct spotnik_reader reader;
 
     do {
-        if (spotnik_packet_receive(source->fd, &source->packet, SPOTNIK_PIECE_BYTES + 16))
+        if (spotnik_packet_receive(&source->duplex, &source->packet, SPOTNIK_PIECE_BYTES + 8))
             return -1;
     } while (source->packet.kind == SPOTNIK_PACKET_WAIT);
     spotnik_reader_init(&reader, source->packet.body, source->packet.size);
     uint64_t number = spotnik_reader_u64(&reader);
-    *ret_hash = spotnik_reader_u64(&reader);
     *ret_size = spotnik_reader_left(&reader);
     *ret_bytes = spotnik_reader_skip(&reader, *ret_size);
     return source->packet.kind != SPOTNIK_PACKET_PIECE || reader.failed || number != piece
@@ -107,15 +104,10 @@ static bool receive(struct spotnik_giver *source, uint64_t piece)
 {
     const uint8_t *bytes;
     size_t size;
-    uint64_t hash;
 
-    if (read_piece(source, piece, &bytes, &size, &hash)) {
+    if (read_piece(source, piece, &bytes, &size)) {
         put_back(source->joiner, piece);
         return false;
-    }
-    if (spotnik_hash_bytes(bytes, size) != hash) {
-        put_back(source->joiner, piece);
-        return ++source->bad_pieces < BAD_PIECES_MAX;
     }
     arrive(source->joiner, piece, bytes, size);
     return true;
@@ -131,7 +123,7 @@ static void fetch(struct spotnik_giver *source)
     do {
         second = take(joiner, first != NO_PIECE);
         if (second != NO_PIECE
-            && spotnik_packet_send_u64(source->fd, SPOTNIK_PACKET_FETCH, second)) {
+            && spotnik_packet_send_u64(&source->duplex, SPOTNIK_PACKET_FETCH, second)) {
             put_back(joiner, first);
             break;
         }
@@ -164,7 +156,7 @@ static void start(struct spotnik_joiner *joiner)
         struct spotnik_giver *source = &joiner->source[i];
 
         source->started = false;
-        if (source->fd < 0)
+        if (source->duplex.fd < 0)
             continue;
         pthread_mutex_lock(&joiner->lock);
         joiner->fetching++;

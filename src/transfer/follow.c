@@ -9,7 +9,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 #include "transfer/joiner_inside.h"
@@ -57,8 +56,8 @@ static void acknowledge(struct spotnik_joiner *joiner, uint64_t step)
         return;
     joiner->next_step = step;
     for (uint32_t i = 0; i < joiner->source_count; i++)
-        if (joiner->source[i].fd >= 0
-            && spotnik_packet_send_u64(joiner->source[i].fd, SPOTNIK_PACKET_ACK, step - 1))
+        if (joiner->source[i].duplex.fd >= 0
+            && spotnik_packet_send_u64(&joiner->source[i].duplex, SPOTNIK_PACKET_ACK, step - 1))
             close_source(joiner, &joiner->source[i]);
 }
 
@@ -71,7 +70,7 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     spotnik_result_read(&reader, &result);
     size_t size = spotnik_reader_left(&reader);
     const uint8_t *bytes = spotnik_reader_skip(&reader, size);
-    if (reader.failed || spotnik_hash_bytes(bytes, size) != result.hash)
+    if (reader.failed)
         return SPOTNIK_ERR_PEERS;
     joiner->replayed = result.header.step;
     if (result.latest > joiner->stable)
@@ -83,7 +82,7 @@ static int on_result(struct spotnik_joiner *joiner, struct spotnik_giver *source
     if (!rc)
         acknowledge(joiner, result.header.step);
     /* nothing comes from a closed connection, not even its end */
-    return !rc && source->fd < 0 ? SPOTNIK_ERR_PEERS : rc;
+    return !rc && source->duplex.fd < 0 ? SPOTNIK_ERR_PEERS : rc;
 }
 
 /* This donor lives, and has no more for us. */
@@ -100,7 +99,7 @@ static int on_dropped(struct spotnik_joiner *joiner, const struct spotnik_giver 
 
 static int on_packet(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 {
-    int rc = spotnik_packet_receive(source->fd, &source->packet, SPOTNIK_PACKET_BYTES_MAX);
+    int rc = spotnik_packet_receive(&source->duplex, &source->packet, SPOTNIK_PACKET_BYTES_MAX);
 
     if (rc)
         return rc;
@@ -123,10 +122,10 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 {
     uint64_t heard_ns = spotnik_clock_ns();
 
-    if (spotnik_packet_send_u64(source->fd, SPOTNIK_PACKET_STREAM, joiner->next_step))
+    if (spotnik_packet_send_u64(&source->duplex, SPOTNIK_PACKET_STREAM, joiner->next_step))
         return false;
     while (!is_stopping(joiner) && !is_in(joiner)) {
-        struct pollfd wait = { source->fd, POLLIN, 0 };
+        struct pollfd wait = { source->duplex.fd, POLLIN, 0 };
         int ready = poll(&wait, 1, LOOK_MS);
 
         if (ready > 0) {
@@ -171,7 +170,7 @@ static void *run(void *argument)
     bool over = false;
 
     for (uint32_t i = 0; i < joiner->source_count && !over; i++)
-        if (joiner->source[i].fd >= 0) {
+        if (joiner->source[i].duplex.fd >= 0) {
             over = follow(joiner, &joiner->source[i]);
             close_source(joiner, &joiner->source[i]);
         }

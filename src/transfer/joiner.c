@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/hash.h"
 #include "base/time.h"
 #include "spotnik/spotnik.h"
 #include "transfer/joiner_inside.h"
@@ -32,7 +31,7 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config,
     pthread_cond_init(&joiner->changed, NULL);
     for (uint32_t i = 0; i < SPOTNIK_DONORS_MAX; i++) {
         joiner->source[i].joiner = joiner;
-        joiner->source[i].fd = -1;
+        joiner->source[i].duplex.fd = -1;
     }
     *ret_joiner = joiner;
     return 0;
@@ -40,9 +39,7 @@ int spotnik_joiner_new(const struct spotnik_joiner_config *config,
 
 void spotnik_giver_close(struct spotnik_giver *source)
 {
-    if (source->fd >= 0)
-        close(source->fd);
-    source->fd = -1;
+    spotnik_duplex_close(&source->duplex);
 }
 
 static void close_all(struct spotnik_joiner *joiner)
@@ -63,7 +60,7 @@ static bool is_stopped(struct spotnik_joiner *joiner)
 static int hear(struct spotnik_joiner *joiner, struct spotnik_giver *source, uint8_t kind)
 {
     for (;;) {
-        int rc = spotnik_packet_receive(source->fd, &source->packet, SPOTNIK_PACKET_BYTES_MAX);
+        int rc = spotnik_packet_receive(&source->duplex, &source->packet, SPOTNIK_PACKET_BYTES_MAX);
 
         if (rc || source->packet.kind == kind)
             return rc;
@@ -93,14 +90,12 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
     const struct spotnik_credentials *credentials =
         spotnik_runtime_credentials(joiner->config.runtime);
     int rc = spotnik_net_dial(credentials, member->address, member->port, SPOTNIK_PURPOSE_STATE,
-                              DIAL_TIMEOUT_NS, &source->fd, &source->member);
+                              DIAL_TIMEOUT_NS, &source->duplex, &source->member);
 
-    if (rc) {
-        source->fd = -1;
+    if (rc)
         return rc;
-    }
-    spotnik_packet_patience(source->fd, SPOTNIK_DONOR_PATIENCE_NS);
-    rc = spotnik_packet_send(source->fd, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0);
+    spotnik_packet_patience(source->duplex.fd, SPOTNIK_DONOR_PATIENCE_NS);
+    rc = spotnik_packet_send(&source->duplex, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0);
     if (!rc)
         rc = hear(joiner, source, SPOTNIK_PACKET_VIEW);
     if (!rc) {
@@ -114,7 +109,6 @@ static int ask(struct spotnik_joiner *joiner, const struct spotnik_member *membe
         spotnik_giver_close(source);
         return rc;
     }
-    source->bad_pieces = 0;
     joiner->source_count++;
     return 0;
 }
@@ -189,12 +183,12 @@ static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
 
     joiner->step = 0;
     for (uint32_t i = 0; i < joiner->source_count; i++)
-        if (spotnik_packet_send_u64(joiner->source[i].fd, SPOTNIK_PACKET_SNAPSHOT, at_least))
+        if (spotnik_packet_send_u64(&joiner->source[i].duplex, SPOTNIK_PACKET_SNAPSHOT, at_least))
             spotnik_giver_close(&joiner->source[i]);
     for (uint32_t i = 0; i < joiner->source_count; i++) {
         struct spotnik_giver *source = &joiner->source[i];
 
-        if (source->fd < 0)
+        if (source->duplex.fd < 0)
             continue;
         rc = hear_taken(joiner, source);
         if (rc)
@@ -207,9 +201,9 @@ static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
     uint32_t open = 0;
 
     for (uint32_t i = 0; i < joiner->source_count; i++) {
-        if (joiner->source[i].fd >= 0 && joiner->source[i].step != joiner->step)
+        if (joiner->source[i].duplex.fd >= 0 && joiner->source[i].step != joiner->step)
             spotnik_giver_close(&joiner->source[i]);
-        open += joiner->source[i].fd >= 0;
+        open += joiner->source[i].duplex.fd >= 0;
     }
     return open ? 0 : rc ? rc : SPOTNIK_ERR_PEERS;
 }
@@ -218,17 +212,13 @@ static int settle(struct spotnik_joiner *joiner, uint64_t at_least)
 static int take_extra(struct spotnik_joiner *joiner, struct spotnik_giver *source)
 {
     struct spotnik_reader reader;
-    int rc = spotnik_packet_send(source->fd, SPOTNIK_PACKET_WANT_EXTRA, NULL, 0, NULL, 0);
+    int rc = spotnik_packet_send(&source->duplex, SPOTNIK_PACKET_WANT_EXTRA, NULL, 0, NULL, 0);
 
     if (!rc)
         rc = hear(joiner, source, SPOTNIK_PACKET_EXTRA);
     if (rc)
         return rc;
     spotnik_reader_init(&reader, source->packet.body, source->packet.size);
-    uint64_t hash = spotnik_reader_u64(&reader);
-    if (reader.failed
-        || spotnik_hash_bytes(reader.data + reader.at, spotnik_reader_left(&reader)) != hash)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "a donor's blobs arrived damaged");
     return spotnik_registry_extra_read(joiner->config.registry, &reader);
 }
 
@@ -239,7 +229,7 @@ static int fetch_extra(struct spotnik_joiner *joiner)
     for (uint32_t i = 0; i < joiner->source_count && rc == SPOTNIK_ERR_PEERS; i++) {
         struct spotnik_giver *source = &joiner->source[i];
 
-        if (source->fd < 0)
+        if (source->duplex.fd < 0)
             continue;
         rc = take_extra(joiner, source);
         if (rc)
@@ -289,8 +279,8 @@ void spotnik_joiner_free(struct spotnik_joiner *joiner)
         __atomic_store_n(&joiner->stopping, true, __ATOMIC_RELEASE);
         pthread_mutex_lock(&joiner->lock);
         for (uint32_t i = 0; i < joiner->source_count; i++)
-            if (joiner->source[i].fd >= 0)
-                shutdown(joiner->source[i].fd, SHUT_RDWR);
+            if (joiner->source[i].duplex.fd >= 0)
+                shutdown(joiner->source[i].duplex.fd, SHUT_RDWR);
         pthread_mutex_unlock(&joiner->lock);
         pthread_join(joiner->thread, NULL);
     }

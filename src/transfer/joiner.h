@@ -3,7 +3,7 @@
  * takes the committed results since from one of them, until the members have let it in.
  *
  *     copy    ask a member -> choose donors -> SNAPSHOT to all -> fetch pieces, each checked by its
- *             hash
+ *             tag
  *     follow  a thread: STREAM from one donor -> runtime; within one step -> ask to be let in
  *
  * The pieces of a donor that dies are asked of the others, and so is the stream. When none is left

@@ -13,13 +13,12 @@
 
 #define SPOTNIK_DONOR_PATIENCE_NS (5 * UINT64_C(1000000000))
 
-/* A connection to one donor. fd < 0: not in use any more. */
+/* A connection to one donor. duplex.fd < 0: not in use any more. */
 struct spotnik_giver {
     struct spotnik_joiner *joiner;
     struct spotnik_member member;
-    int fd;
+    struct spotnik_duplex duplex;
     uint64_t step; /* of its snapshot */
-    uint32_t bad_pieces;
     struct spotnik_packet packet;
     pthread_t thread;
     bool started;

@@ -17,6 +17,7 @@
 #include "spotnik/spotnik.h"
 
 #define HEAD_BYTES 5
+#define FRONT_BYTES (HEAD_BYTES + SPOTNIK_SEAL_BYTES)
 
 void spotnik_packet_done(struct spotnik_packet *packet)
 {
@@ -48,10 +49,11 @@ static int send_all(int fd, struct iovec *parts, int count)
     return 0;
 }
 
-int spotnik_packet_send(int fd, enum spotnik_packet_kind kind, const void *head, size_t head_bytes,
-                        const void *payload, size_t payload_bytes)
+int spotnik_packet_send(struct spotnik_duplex *duplex, enum spotnik_packet_kind kind,
+                        const void *head, size_t head_bytes, const void *payload,
+                        size_t payload_bytes)
 {
-    uint8_t front[HEAD_BYTES];
+    uint8_t front[FRONT_BYTES];
     struct spotnik_writer writer;
     struct iovec parts[3] = { { front, sizeof front },
                               { (void *)head, head_bytes },
@@ -61,17 +63,23 @@ int spotnik_packet_send(int fd, enum spotnik_packet_kind kind, const void *head,
     spotnik_writer_init(&writer, front, sizeof front);
     spotnik_writer_u32(&writer, (uint32_t)(head_bytes + payload_bytes));
     spotnik_writer_u8(&writer, (uint8_t)kind);
-    return send_all(fd, parts, 3);
+    spotnik_seal_begin(&duplex->send, duplex->sent++);
+    spotnik_seal_add(&duplex->send, front, HEAD_BYTES);
+    spotnik_seal_add(&duplex->send, head, head_bytes);
+    spotnik_seal_add(&duplex->send, payload, payload_bytes);
+    spotnik_seal_end(&duplex->send, front + HEAD_BYTES);
+    return send_all(duplex->fd, parts, 3);
 }
 
-int spotnik_packet_send_u64(int fd, enum spotnik_packet_kind kind, uint64_t value)
+int spotnik_packet_send_u64(struct spotnik_duplex *duplex, enum spotnik_packet_kind kind,
+                            uint64_t value)
 {
     uint8_t body[8];
     struct spotnik_writer writer;
 
     spotnik_writer_init(&writer, body, sizeof body);
     spotnik_writer_u64(&writer, value);
-    return spotnik_packet_send(fd, kind, body, sizeof body, NULL, 0);
+    return spotnik_packet_send(duplex, kind, body, sizeof body, NULL, 0);
 }
 
 static int receive_all(int fd, uint8_t *out, size_t size)
@@ -107,23 +115,39 @@ static int reserve(struct spotnik_packet *packet, uint32_t size)
     return 0;
 }
 
-int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_max)
+static bool is_genuine(struct spotnik_duplex *duplex, const uint8_t front[FRONT_BYTES],
+                       const uint8_t *body, size_t size)
 {
-    uint8_t front[HEAD_BYTES];
+    spotnik_seal_begin(&duplex->receive, duplex->received++);
+    spotnik_seal_add(&duplex->receive, front, HEAD_BYTES);
+    spotnik_seal_add(&duplex->receive, body, size);
+    return spotnik_seal_check(&duplex->receive, front + HEAD_BYTES);
+}
+
+int spotnik_packet_receive(struct spotnik_duplex *duplex, struct spotnik_packet *packet,
+                           uint32_t size_max)
+{
+    uint8_t front[FRONT_BYTES];
     struct spotnik_reader reader;
-    int rc = receive_all(fd, front, sizeof front);
+    int rc = receive_all(duplex->fd, front, sizeof front);
 
     if (rc)
         return rc;
     spotnik_reader_init(&reader, front, sizeof front);
     uint32_t size = spotnik_reader_u32(&reader);
+    if (size > size_max && !duplex->receive.bare)
+        spotnik_seal_failure_note();
     if (size > size_max)
         return spotnik_error_return(SPOTNIK_ERR_PEERS,
                                     "state connection: a packet of %u bytes, at most %u expected",
                                     size, size_max);
     rc = reserve(packet, size);
     if (!rc)
-        rc = receive_all(fd, packet->body, size);
+        rc = receive_all(duplex->fd, packet->body, size);
+    if (!rc && !is_genuine(duplex, front, packet->body, size))
+        rc = spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                  "state connection: a packet was altered on its way; look for a "
+                                  "proxy or a faulty network in between");
     if (rc)
         return rc;
     packet->kind = spotnik_reader_u8(&reader);
@@ -144,7 +168,6 @@ void spotnik_result_write(const struct spotnik_result *result, uint8_t out[SPOTN
     spotnik_writer_u64(&writer, result->header.count);
     spotnik_writer_u64(&writer, result->header.weight);
     spotnik_writer_u64(&writer, result->latest);
-    spotnik_writer_u64(&writer, result->hash);
     SPOTNIK_ASSERT(!writer.failed && writer.at == SPOTNIK_RESULT_BYTES);
 }
 
@@ -160,7 +183,6 @@ void spotnik_result_read(struct spotnik_reader *reader, struct spotnik_result *r
     ret->header.count = spotnik_reader_u64(reader);
     ret->header.weight = spotnik_reader_u64(reader);
     ret->latest = spotnik_reader_u64(reader);
-    ret->hash = spotnik_reader_u64(reader);
 }
 
 void spotnik_packet_patience(int fd, uint64_t timeout_ns)

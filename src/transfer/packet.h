@@ -2,14 +2,14 @@
 /* Packets on a STATE connection, between a joiner and a donor, after the handshake has proved the
  * job key.
  *
- *     u32 body bytes | u8 kind | body                    all numbers little-endian
+ *     u32 body bytes | u8 kind | u8[16] tag | body       all numbers little-endian
  *
  *     joiner -> donor                                    donor -> joiner
  *     ASK       nothing                                  VIEW    where the job stands, members,
  *               tensors
  *     SNAPSHOT  u64 step: not before it                  TAKEN   u64 step, u64 bytes
- *     FETCH     u64 piece                                PIECE   u64 piece, u64 hash, bytes
- *     EXTRA     nothing                                  EXTRA   u64 hash, what travels beside the
+ *     FETCH     u64 piece                                PIECE   u64 piece, bytes
+ *     EXTRA     nothing                                  EXTRA   what travels beside the
  *               tensors
  *     STREAM    u64 first step                           RESULT  see spotnik_result; bytes
  *     ACK       u64 step: no more needed                 DRY     u64 step: all results up to it
@@ -19,7 +19,8 @@
  *                                                        DROPPED u64 stable step: too slow for the
  *                                                                log; the last packet
  *
- * Blocking sockets; every length is checked before memory is touched. Decides nothing. */
+ * The tag (link/seal.h) covers everything else. Nothing of a packet is believed before, but for its
+ * length, up to what its reader expects. Blocking sockets. Decides nothing. */
 #ifndef SPOTNIK_TRANSFER_PACKET_H
 #define SPOTNIK_TRANSFER_PACKET_H
 
@@ -28,6 +29,7 @@
 
 #include "base/bytes.h"
 #include "core/core.h"
+#include "link/duplex.h"
 
 #define SPOTNIK_PIECE_BYTES (UINT32_C(1) << 20)
 #define SPOTNIK_REQUEST_BYTES_MAX 64
@@ -62,22 +64,24 @@ struct spotnik_packet {
 struct spotnik_result {
     struct spotnik_chunk_header header;
     uint64_t latest; /* the donor's last stable step */
-    uint64_t hash;   /* XXH3-64 of the payload */
 };
-#define SPOTNIK_RESULT_BYTES 54
+#define SPOTNIK_RESULT_BYTES 46
 
 void spotnik_packet_done(struct spotnik_packet *packet);
 
 /* Send head and payload as one packet. 0 or SPOTNIK_ERR_PEERS. */
-int spotnik_packet_send(int fd, enum spotnik_packet_kind kind, const void *head, size_t head_bytes,
-                        const void *payload, size_t payload_bytes);
+int spotnik_packet_send(struct spotnik_duplex *duplex, enum spotnik_packet_kind kind,
+                        const void *head, size_t head_bytes, const void *payload,
+                        size_t payload_bytes);
 
 /* A packet whose body is one number. */
-int spotnik_packet_send_u64(int fd, enum spotnik_packet_kind kind, uint64_t value);
+int spotnik_packet_send_u64(struct spotnik_duplex *duplex, enum spotnik_packet_kind kind,
+                            uint64_t value);
 
 /* Read one packet of at most `size_max` body bytes. 0, SPOTNIK_ERR_PEERS (closed, silent too long,
- * oversized), _MEMORY. */
-int spotnik_packet_receive(int fd, struct spotnik_packet *packet, uint32_t size_max);
+ * oversized, altered), _MEMORY. */
+int spotnik_packet_receive(struct spotnik_duplex *duplex, struct spotnik_packet *packet,
+                           uint32_t size_max);
 
 void spotnik_result_write(const struct spotnik_result *result, uint8_t out[SPOTNIK_RESULT_BYTES]);
 void spotnik_result_read(struct spotnik_reader *reader, struct spotnik_result *ret);

@@ -11,7 +11,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/hash.h"
 #include "base/time.h"
 #include "base/wake.h"
 #include "transfer/donor_inside.h"
@@ -27,7 +26,7 @@ void spotnik_session_wake(struct spotnik_session *session)
 
 static int sorry(struct spotnik_session *session, const char *why)
 {
-    spotnik_packet_send(session->fd, SPOTNIK_PACKET_SORRY, why, strlen(why), NULL, 0);
+    spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_SORRY, why, strlen(why), NULL, 0);
     return SPOTNIK_ERR_PEERS;
 }
 
@@ -51,7 +50,7 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
 {
     const struct spotnik_snapshot *snapshot = session->snapshot; /* ours until the session ends */
     uint64_t offset = piece * SPOTNIK_PIECE_BYTES;
-    uint8_t head[16];
+    uint8_t head[8];
     struct spotnik_writer writer;
 
     if (!session->told_taken || piece > snapshot->bytes / SPOTNIK_PIECE_BYTES
@@ -61,23 +60,18 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
                                                                    : SPOTNIK_PIECE_BYTES;
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, piece);
-    spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->data + offset, size));
-    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_PIECE, head, sizeof head,
+    return spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_PIECE, head, sizeof head,
                                snapshot->data + offset, size);
 }
 
 static int on_extra(struct spotnik_session *session)
 {
     const struct spotnik_snapshot *snapshot = session->snapshot;
-    uint8_t head[8];
-    struct spotnik_writer writer;
 
     if (!session->told_taken)
         return sorry(session, "no snapshot to take from");
-    spotnik_writer_init(&writer, head, sizeof head);
-    spotnik_writer_u64(&writer, spotnik_hash_bytes(snapshot->extra, snapshot->extra_bytes));
-    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_EXTRA, head, sizeof head,
-                               snapshot->extra, snapshot->extra_bytes);
+    return spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_EXTRA, NULL, 0, snapshot->extra,
+                               snapshot->extra_bytes);
 }
 
 static int on_stream(struct spotnik_session *session, uint64_t first_step)
@@ -114,7 +108,7 @@ static bool has_number(uint8_t kind)
 static int on_request(struct spotnik_session *session)
 {
     struct spotnik_reader reader;
-    int rc = spotnik_packet_receive(session->fd, &session->packet, SPOTNIK_REQUEST_BYTES_MAX);
+    int rc = spotnik_packet_receive(&session->duplex, &session->packet, SPOTNIK_REQUEST_BYTES_MAX);
 
     if (rc)
         return rc;
@@ -170,7 +164,7 @@ static int tell_view(struct spotnik_session *session, struct spotnik_runtime *ru
         spotnik_writer_init(&writer, body, size);
         spotnik_standing_write(answer, donor->registry, &writer);
         SPOTNIK_ASSERT(!writer.failed && writer.at == size);
-        rc = spotnik_packet_send(session->fd, SPOTNIK_PACKET_VIEW, body, size, NULL, 0);
+        rc = spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_VIEW, body, size, NULL, 0);
     }
     free(body);
     free(answer);
@@ -196,7 +190,7 @@ static int tell_taken(struct spotnik_session *session)
     spotnik_writer_init(&writer, body, sizeof body);
     spotnik_writer_u64(&writer, session->snapshot->step);
     spotnik_writer_u64(&writer, session->snapshot->bytes);
-    return spotnik_packet_send(session->fd, SPOTNIK_PACKET_TAKEN, body, sizeof body, NULL, 0);
+    return spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_TAKEN, body, sizeof body, NULL, 0);
 }
 
 /* Handover cuts a bucket in chunks of chunk_bytes; an empty bucket is one empty chunk
@@ -220,9 +214,8 @@ static int send_bucket(struct spotnik_session *session, const struct spotnik_log
         uint64_t size = bucket->bytes - offset < whole ? bucket->bytes - offset : whole;
         uint8_t head[SPOTNIK_RESULT_BYTES];
 
-        result.hash = spotnik_hash_bytes(bucket->data + offset, size);
         spotnik_result_write(&result, head);
-        int rc = spotnik_packet_send(session->fd, SPOTNIK_PACKET_RESULT, head, sizeof head,
+        int rc = spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_RESULT, head, sizeof head,
                                      bucket->data + offset, size);
         if (rc)
             return rc;
@@ -265,7 +258,7 @@ static int stream(struct spotnik_session *session, bool *ret_more)
         if (session->told_dry)
             return 0;
         session->told_dry = true;
-        return spotnik_packet_send_u64(session->fd, SPOTNIK_PACKET_DRY, stable);
+        return spotnik_packet_send_u64(&session->duplex, SPOTNIK_PACKET_DRY, stable);
     }
     int rc = send_step(session, entry, stable);
 
@@ -317,12 +310,12 @@ static void tell_dropped(struct spotnik_session *session)
     uint64_t stable = session->donor->stable;
     pthread_mutex_unlock(&session->donor->lock);
     if (tell)
-        spotnik_packet_send_u64(session->fd, SPOTNIK_PACKET_DROPPED, stable);
+        spotnik_packet_send_u64(&session->duplex, SPOTNIK_PACKET_DROPPED, stable);
 }
 
 static int turn(struct spotnik_session *session, bool *more)
 {
-    struct pollfd wait[2] = { { session->fd, POLLIN, 0 }, { session->event, POLLIN, 0 } };
+    struct pollfd wait[2] = { { session->duplex.fd, POLLIN, 0 }, { session->event, POLLIN, 0 } };
     int rc = 0, ready = poll(wait, 2, *more ? 0 : SIGN_OF_LIFE_MS);
 
     if (wait[1].revents)
@@ -330,7 +323,7 @@ static int turn(struct spotnik_session *session, bool *more)
     if (wait[0].revents)
         rc = on_request(session);
     if (!rc && ready == 0 && !*more)
-        rc = spotnik_packet_send(session->fd, SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
+        rc = spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
     *more = false;
     return rc ? rc : serve(session, more);
 }
@@ -348,7 +341,7 @@ static void end(struct spotnik_session *session)
     struct spotnik_snapshot *last =
         session->snapshot ? spotnik_donor_release(donor, session->snapshot) : NULL;
     spotnik_donor_prune(donor);
-    close(session->fd);
+    spotnik_duplex_close(&session->duplex);
     close(session->event);
     spotnik_packet_done(&session->packet);
     free(session);
@@ -364,7 +357,7 @@ void *spotnik_session_run(void *argument)
     struct spotnik_session *session = argument;
     bool more = false;
 
-    spotnik_packet_patience(session->fd, REQUEST_PATIENCE_NS);
+    spotnik_packet_patience(session->duplex.fd, REQUEST_PATIENCE_NS);
     while (!is_ended(session) && turn(session, &more) == 0)
         continue;
     tell_dropped(session);

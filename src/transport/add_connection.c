@@ -80,6 +80,7 @@ void spotnik_add_connection_end(struct spotnik_transport *transport,
 {
     for (uint32_t i = 0; i < channel->more_up; i++) {
         close(spotnik_socket_release(&channel->more[i].socket, transport->loop->data.fd));
+        spotnik_seal_done(&channel->more[i].seal);
         channel->more[i].up = false;
         channel->more[i].count = 0;
     }
@@ -157,12 +158,18 @@ void spotnik_add_connection_adopt(struct spotnik_transport *transport,
     if (channel == NULL || channel->more_up == SPOTNIK_WIDTH_MAX - 1)
         return;
     struct spotnik_connection *connection = &channel->more[channel->more_up];
-    int fd = spotnik_pending_take(transport->links, pending);
+    struct spotnik_opened opened;
     channel->adding--;
-    *connection = (struct spotnik_connection){ .up = true };
-    if (spotnik_socket_watch(&connection->socket, transport->loop->data.fd, fd, SPOTNIK_SOCKET_LANE)
+    if (!spotnik_opened_take(transport, pending, &opened)) {
+        narrowed(channel);
+        return;
+    }
+    *connection = (struct spotnik_connection){ .up = true, .seal = opened.seal };
+    if (spotnik_socket_watch(&connection->socket, transport->loop->data.fd, opened.fd,
+                             SPOTNIK_SOCKET_LANE)
         != 0) {
-        close(fd);
+        close(opened.fd);
+        spotnik_seal_done(&opened.seal);
         narrowed(channel);
         return;
     }

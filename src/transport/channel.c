@@ -37,6 +37,7 @@ static void close_sockets(struct spotnik_transport *transport, struct spotnik_ch
     spotnik_add_connection_end(transport, channel);
     if (first->up)
         close(spotnik_socket_release(&first->socket, transport->loop->data.fd));
+    spotnik_seal_done(&first->seal);
     first->up = false;
     first->count = 0;
 }
@@ -76,19 +77,37 @@ static void dial(struct spotnik_transport *transport, struct spotnik_channel *ch
     spotnik_pending_dial(transport->links, &channel->peer, SPOTNIK_PURPOSE_DATA);
 }
 
-/* The connection becomes our channel. False: it is still the caller's. */
-static bool adopt(struct spotnik_transport *transport, struct spotnik_channel *channel, int fd,
-                  const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+bool spotnik_opened_take(struct spotnik_transport *transport, struct spotnik_pending *pending,
+                         struct spotnik_opened *ret)
 {
-    if (spotnik_socket_watch(&channel->first.socket, transport->loop->data.fd, fd,
+    if (spotnik_pending_seal(pending, &ret->seal) != 0)
+        return false;
+    spotnik_pending_name(pending, ret->name);
+    ret->fd = spotnik_pending_take(transport->links, pending);
+    return true;
+}
+
+static void opened_close(struct spotnik_opened *opened)
+{
+    close(opened->fd);
+    spotnik_seal_done(&opened->seal);
+}
+
+/* The connection becomes our channel. False: it is still the caller's. */
+static bool adopt(struct spotnik_transport *transport, struct spotnik_channel *channel,
+                  const struct spotnik_opened *opened)
+{
+    if (spotnik_socket_watch(&channel->first.socket, transport->loop->data.fd, opened->fd,
                              SPOTNIK_SOCKET_LANE)
         != 0)
         return false;
     channel->pending = false;
     channel->first.up = true;
+    channel->first.seal = opened->seal;
+    channel->first.sealed = 0;
     channel->first.socket.writable = true;
     channel->turn_epoch = 0;
-    memcpy(channel->name, name, sizeof channel->name);
+    memcpy(channel->name, opened->name, sizeof channel->name);
     spotnik_add_connection_begin(transport, channel);
     return true;
 }
@@ -157,7 +176,7 @@ void spotnik_transport_expect(struct spotnik_transport *transport,
                               const struct spotnik_member *peer)
 {
     struct spotnik_channel *channel = spotnik_channel_find(transport, peer->id);
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_opened opened;
     if (channel != NULL && channel->wanted && (channel->first.up || channel->pending)) {
         channel->expected = true;
         return;
@@ -168,9 +187,11 @@ void spotnik_transport_expect(struct spotnik_transport *transport,
     channel->wanted = channel->expected = true;
     channel->opening_ns = channel->asked_ns = 0;
     channel->peer = *peer;
-    int fd = spotnik_standby_take(transport, peer->id, name);
-    if (fd >= 0 && adopt(transport, channel, fd, name))
-        return;
+    if (spotnik_standby_take(transport, peer->id, &opened)) {
+        if (adopt(transport, channel, &opened))
+            return;
+        opened_close(&opened);
+    }
     channel->pending = spotnik_standby_cede(transport, peer->id);
     if (!channel->pending)
         dial(transport, channel);
@@ -178,15 +199,15 @@ void spotnik_transport_expect(struct spotnik_transport *transport,
 
 void spotnik_channel_adopt(struct spotnik_transport *transport, struct spotnik_pending *pending)
 {
-    struct spotnik_id peer = spotnik_pending_peer(pending)->id;
-    struct spotnik_channel *channel = spotnik_channel_find(transport, peer);
-    int fd = spotnik_pending_take(transport->links, pending);
-    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
-    spotnik_pending_name(pending, name);
+    const struct spotnik_member *peer = spotnik_pending_peer(pending);
+    struct spotnik_channel *channel = spotnik_channel_find(transport, peer->id);
+    struct spotnik_opened opened;
     bool ours = channel != NULL && channel->wanted && !channel->first.up;
-    if (ours ? !adopt(transport, channel, fd, name)
-             : !spotnik_standby_adopt(transport, fd, peer, name))
-        close(fd);
+    if (!spotnik_opened_take(transport, pending, &opened))
+        spotnik_channel_failed(transport, peer);
+    else if (ours ? !adopt(transport, channel, &opened)
+                  : !spotnik_standby_adopt(transport, peer->id, &opened))
+        opened_close(&opened);
 }
 
 void spotnik_channel_failed(struct spotnik_transport *transport, const struct spotnik_member *peer)
@@ -210,14 +231,15 @@ static void broke(struct spotnik_transport *transport, struct spotnik_channel *c
 
 /* ---- frames ---- */
 
+/* Tags of frames that have not begun to leave are known to no other process: their numbers are for
+ * the next frames, so that the receiver misses none. */
 static void cut(struct spotnik_connection *connection)
 {
-    if (connection->count > 0 && connection->frame[0].sent > 0) {
+    uint32_t kept = connection->count > 0 && connection->frame[0].sent > 0 ? 1 : 0;
+    if (kept > 0)
         connection->frame[0].payload = NULL;
-        connection->count = 1;
-    } else {
-        connection->count = 0;
-    }
+    connection->sealed -= connection->count - kept;
+    connection->count = kept;
 }
 
 /* A view change: frames of the old epoch that have not begun to leave never will. */
@@ -236,6 +258,16 @@ static uint64_t turn_next(struct spotnik_channel *channel, uint64_t epoch)
         channel->turn = 0;
     channel->turn_epoch = epoch;
     return channel->turn++;
+}
+
+/* Nobody writes to the elements before they are sent. The header's tag covers theirs. */
+static void frame_seal(struct spotnik_connection *connection, struct spotnik_outgoing *frame)
+{
+    uint64_t frames = connection->sealed++;
+    spotnik_seal_make(&connection->seal, spotnik_elements_number(frames), frame->payload,
+                      frame->payload_bytes, frame->prefix + SPOTNIK_DATA_ELEMENTS_TAG_AT);
+    spotnik_seal_make(&connection->seal, spotnik_header_number(frames), frame->prefix,
+                      SPOTNIK_DATA_TAG_AT, frame->prefix + SPOTNIK_DATA_TAG_AT);
 }
 
 static void frame_make(struct spotnik_transport *transport, struct spotnik_channel *channel,
@@ -275,6 +307,7 @@ static void queue_fill(struct spotnik_transport *transport, struct spotnik_chann
            && spotnik_core_send_next(transport->core, channel->peer.id, &transfer)) {
         spotnik_recorder_sent(transport->recorder, channel->peer.id);
         frame_make(transport, channel, &transfer, &connection->frame[connection->count]);
+        frame_seal(connection, &connection->frame[connection->count]);
         queued += frame_bytes(&connection->frame[connection->count++]);
     }
 }

@@ -53,22 +53,26 @@ static void replace_older(struct spotnik_transport *transport, struct spotnik_id
 static void inbound_new(struct spotnik_transport *transport, struct spotnik_pending *pending,
                         struct spotnik_inbound *head)
 {
-    int fd = spotnik_pending_take(transport->links, pending);
+    struct spotnik_opened opened;
+    if (!spotnik_opened_take(transport, pending, &opened))
+        return;
     struct spotnik_inbound *inbound = calloc(1, sizeof *inbound);
     if (inbound == NULL || (inbound->scratch = malloc(transport->limits->chunk_bytes)) == NULL
-        || spotnik_socket_watch(&inbound->socket, transport->loop->data.fd, fd,
+        || spotnik_socket_watch(&inbound->socket, transport->loop->data.fd, opened.fd,
                                 SPOTNIK_SOCKET_STREAM)
                != 0) {
         if (inbound != NULL)
             free(inbound->scratch);
         free(inbound);
-        close(fd);
+        close(opened.fd);
+        spotnik_seal_done(&opened.seal);
         return;
     }
+    inbound->seal = opened.seal;
     inbound->peer = *spotnik_pending_peer(pending);
     inbound->head = head != NULL ? head : inbound;
     inbound->head->width++;
-    spotnik_pending_name(pending, inbound->name);
+    memcpy(inbound->name, opened.name, sizeof inbound->name);
     inbound->socket.readable = true;
     inbound->next = transport->inbounds;
     transport->inbounds = inbound;
@@ -214,13 +218,22 @@ static bool place(struct spotnik_transport *transport, struct spotnik_inbound *i
     return false;
 }
 
+/* False: the bytes are not the peer's, or not all of them. */
+static bool prefix_verify(struct spotnik_inbound *inbound)
+{
+    const uint8_t *prefix = inbound->prefix;
+    memcpy(inbound->tag, prefix + SPOTNIK_DATA_ELEMENTS_TAG_AT, sizeof inbound->tag);
+    return spotnik_seal_verify(&inbound->seal, spotnik_header_number(inbound->opened++), prefix,
+                               SPOTNIK_DATA_TAG_AT, prefix + SPOTNIK_DATA_TAG_AT);
+}
+
 static bool prefix_take(struct spotnik_transport *transport, struct spotnik_inbound *inbound)
 {
     struct spotnik_frame frame;
     uint32_t bytes;
     const uint8_t *prefix = inbound->prefix;
     inbound->prefix_have = 0;
-    if (spotnik_frame_decode(prefix, transport->limits, &frame) != 0
+    if (!prefix_verify(inbound) || spotnik_frame_decode(prefix, transport->limits, &frame) != 0
         || spotnik_data_decode(prefix + SPOTNIK_FRAME_BYTES, &frame, &inbound->header, &bytes) != 0)
         return false;
     inbound->bytes = bytes;
@@ -229,6 +242,15 @@ static bool prefix_take(struct spotnik_transport *transport, struct spotnik_inbo
     return place(transport, inbound);
 }
 
+/* Whatever stands where they went, a result or a scratch, is reduced again if they are wrong: their
+ * connection ends, and our inputs are as they were. */
+static bool elements_verify(struct spotnik_inbound *inbound)
+{
+    return spotnik_seal_verify(&inbound->seal, spotnik_elements_number(inbound->opened - 1),
+                               inbound->target, inbound->bytes, inbound->tag);
+}
+
+/* A whole payload that has been verified, or goes nowhere. */
 static void body_done(struct spotnik_transport *transport, struct spotnik_inbound *inbound)
 {
     const struct spotnik_chunk_header *header = &inbound->header;
@@ -285,10 +307,13 @@ static bool is_whole(const struct spotnik_inbound *inbound)
     return inbound->state == SPOTNIK_STREAM_BODY && inbound->have == inbound->bytes;
 }
 
-/* Everything that can be done without reading. False: the peer breaks the protocol. */
+/* Everything that can be done without reading. False: the peer breaks the protocol, or another
+ * speaks in its place. */
 static bool advance(struct spotnik_transport *transport, struct spotnik_inbound *inbound)
 {
     for (;;) {
+        if (is_whole(inbound) && inbound->target != NULL && !elements_verify(inbound))
+            return false;
         if (is_whole(inbound))
             body_done(transport, inbound);
         if (inbound->state != SPOTNIK_STREAM_PREFIX
@@ -360,6 +385,7 @@ static void reap(struct spotnik_transport *transport)
         *at = inbound->next;
         free(inbound->scratch);
         inbound->scratch = NULL;
+        spotnik_seal_done(&inbound->seal);
         spotnik_loop_free_later(transport->loop, &inbound->socket);
     }
 }

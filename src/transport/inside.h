@@ -34,10 +34,19 @@ struct spotnik_outgoing {
     size_t sent; /* of prefix and payload together */
 };
 
+/* A data connection whose handshake is done, before it has its place. */
+struct spotnik_opened {
+    int fd;
+    uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_seal seal;
+};
+
 /* One connection of a channel. */
 struct spotnik_connection {
     struct spotnik_socket socket;
     bool up;
+    struct spotnik_seal seal;
+    uint64_t sealed; /* frames that have got their tags, without those a cut took back */
     uint32_t count;
     struct spotnik_outgoing frame[SPOTNIK_LANE_FRAMES]; /* frame[0] first */
 };
@@ -73,6 +82,7 @@ struct spotnik_standby {
     bool up, pending;
     struct spotnik_member peer;
     uint8_t name[SPOTNIK_SHAKE_NAME_BYTES];
+    struct spotnik_seal seal;
 };
 
 _Static_assert(SPOTNIK_LANES >= SPOTNIK_SMALL_MEMBERS_MAX
@@ -100,7 +110,10 @@ struct spotnik_inbound {
     uint64_t epoch, turn;                      /* and which frame is next on whichever of them */
     uint8_t prefix[SPOTNIK_DATA_PREFIX_BYTES]; /* of the next frame */
     size_t prefix_have;
-    uint64_t frame_turn; /* of the header below */
+    struct spotnik_seal seal;
+    uint64_t opened;                     /* frames whose header has verified */
+    uint8_t tag[SPOTNIK_DATA_TAG_BYTES]; /* of the payload below */
+    uint64_t frame_turn;                 /* of the header below */
     struct spotnik_chunk_header header;
     struct spotnik_placement placement;
     uint8_t *target;  /* where the payload goes; NULL: to the sink */
@@ -196,13 +209,26 @@ void spotnik_add_connection_failed(struct spotnik_transport *transport,
                                    const struct spotnik_member *peer,
                                    const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
 
-/* standby.c: take returns -1 when there is none; adopt is false when the connection is not wanted
+/* channel.c: take one out of a pending connection. False: it stays there, and is of no use. */
+bool spotnik_opened_take(struct spotnik_transport *transport, struct spotnik_pending *pending,
+                         struct spotnik_opened *ret);
+/* Numbers of the two tags of a frame (link/seal.h), of which `frames` went before. */
+static inline uint64_t spotnik_elements_number(uint64_t frames)
+{
+    return 2 * frames;
+}
+static inline uint64_t spotnik_header_number(uint64_t frames)
+{
+    return 2 * frames + 1;
+}
+
+/* standby.c: take is false when there is none; adopt is false when the connection is not wanted
  * and still the caller's */
-int spotnik_standby_take(struct spotnik_transport *transport, struct spotnik_id peer,
-                         uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES]);
+bool spotnik_standby_take(struct spotnik_transport *transport, struct spotnik_id peer,
+                          struct spotnik_opened *ret);
 bool spotnik_standby_cede(struct spotnik_transport *transport, struct spotnik_id peer);
-bool spotnik_standby_adopt(struct spotnik_transport *transport, int fd, struct spotnik_id peer,
-                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES]);
+bool spotnik_standby_adopt(struct spotnik_transport *transport, struct spotnik_id peer,
+                           const struct spotnik_opened *opened);
 void spotnik_standby_failed(struct spotnik_transport *transport, struct spotnik_id peer);
 void spotnik_standby_look(struct spotnik_transport *transport);
 void spotnik_standby_close(struct spotnik_transport *transport);

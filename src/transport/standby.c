@@ -15,6 +15,8 @@ static void close_spare(struct spotnik_transport *transport, struct spotnik_stan
 {
     if (standby->up)
         close(spotnik_socket_release(&standby->socket, transport->loop->epoll_fd));
+    if (standby->up)
+        spotnik_seal_done(&standby->seal);
     standby->up = standby->pending = false;
 }
 
@@ -36,15 +38,17 @@ static struct spotnik_standby *standby_find(struct spotnik_transport *transport,
     return NULL;
 }
 
-int spotnik_standby_take(struct spotnik_transport *transport, struct spotnik_id peer,
-                         uint8_t ret_name[SPOTNIK_SHAKE_NAME_BYTES])
+bool spotnik_standby_take(struct spotnik_transport *transport, struct spotnik_id peer,
+                          struct spotnik_opened *ret)
 {
     struct spotnik_standby *standby = standby_find(transport, peer);
     if (standby == NULL || !standby->up)
-        return -1;
+        return false;
     standby->up = false;
-    memcpy(ret_name, standby->name, sizeof standby->name);
-    return spotnik_socket_release(&standby->socket, transport->loop->epoll_fd);
+    memcpy(ret->name, standby->name, sizeof standby->name);
+    ret->seal = standby->seal;
+    ret->fd = spotnik_socket_release(&standby->socket, transport->loop->epoll_fd);
+    return true;
 }
 
 /* One that is on its way becomes the channel's: a second connection would make the peer close the
@@ -58,18 +62,19 @@ bool spotnik_standby_cede(struct spotnik_transport *transport, struct spotnik_id
     return true;
 }
 
-bool spotnik_standby_adopt(struct spotnik_transport *transport, int fd, struct spotnik_id peer,
-                           const uint8_t name[SPOTNIK_SHAKE_NAME_BYTES])
+bool spotnik_standby_adopt(struct spotnik_transport *transport, struct spotnik_id peer,
+                           const struct spotnik_opened *opened)
 {
     struct spotnik_standby *standby = standby_find(transport, peer);
     if (standby == NULL || standby->up
-        || spotnik_socket_watch(&standby->socket, transport->loop->epoll_fd, fd,
+        || spotnik_socket_watch(&standby->socket, transport->loop->epoll_fd, opened->fd,
                                 SPOTNIK_SOCKET_LANE)
                != 0)
         return false;
     standby->pending = false;
     standby->up = true;
-    memcpy(standby->name, name, sizeof standby->name);
+    standby->seal = opened->seal;
+    memcpy(standby->name, opened->name, sizeof standby->name);
     return true;
 }
 

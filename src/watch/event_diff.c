@@ -311,6 +311,12 @@ static void compare_door(struct spotnik_watch *watch, const struct spotnik_watch
     if (of->troubles.paths_broken > before->paths_broken)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_PATH, "", "%s", of->path);
     before->paths_broken = of->troubles.paths_broken;
+    if (of->troubles.altered > 0 && !before->altered)
+        spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_ALTERED, "",
+                          "a message of another member was altered on its way, and refused; look "
+                          "for a proxy or a faulty network between the hosts; "
+                          "spotnik_integrity_failures_total counts further ones");
+    before->altered = of->troubles.altered > 0;
     if (of->lineages_told > before->lineages_told)
         spotnik_watch_say(watch, &of->status, SPOTNIK_SAID_LINEAGE, "", "%s", of->lineage);
     before->lineages_told = of->lineages_told;

@@ -63,7 +63,7 @@ struct before {
         lineages_told, stalled, parked_since_ns;
     uint64_t lost_ended, lost_silent, lost_told; /* troubles that are told */
     uint64_t refused_ns;                         /* until then further strangers are only counted */
-    bool parked, noticed;
+    bool parked, noticed, altered;
     uint32_t switches, member_count;
     uint64_t members_epoch;
     struct spotnik_id member[SPOTNIK_WATCHED_MEMBERS];

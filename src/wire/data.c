@@ -2,6 +2,8 @@
 /* Headers of chunks; layout in docs/reference/wire-format.md. */
 #include "wire/data.h"
 
+#include <string.h>
+
 #include "base/bytes.h"
 #include "base/dtype.h"
 
@@ -63,12 +65,13 @@ void spotnik_data_encode(const struct spotnik_chunk_header *header, uint64_t tur
 {
     struct spotnik_frame frame = {
         .kind = SPOTNIK_FRAME_DATA,
-        .payload_bytes = SPOTNIK_CHUNK_BYTES + element_bytes,
+        .payload_bytes = SPOTNIK_DATA_HEAD_BYTES + element_bytes,
         .turn = turn,
     };
 
     spotnik_frame_encode(&frame, ret_bytes);
     spotnik_chunk_encode(header, ret_bytes + SPOTNIK_FRAME_BYTES);
+    memset(ret_bytes + SPOTNIK_DATA_ELEMENTS_TAG_AT, 0, 2 * SPOTNIK_DATA_TAG_BYTES);
 }
 
 int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct spotnik_frame *frame,
@@ -76,9 +79,9 @@ int spotnik_data_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES], const struct s
 {
     struct spotnik_chunk_header header;
 
-    if (frame->kind != SPOTNIK_FRAME_DATA || frame->payload_bytes < SPOTNIK_CHUNK_BYTES)
+    if (frame->kind != SPOTNIK_FRAME_DATA || frame->payload_bytes < SPOTNIK_DATA_HEAD_BYTES)
         return SPOTNIK_ERR_ARGUMENT;
-    uint32_t element_bytes = frame->payload_bytes - SPOTNIK_CHUNK_BYTES;
+    uint32_t element_bytes = frame->payload_bytes - SPOTNIK_DATA_HEAD_BYTES;
     int rc = spotnik_chunk_decode(bytes, &header);
     if (rc != SPOTNIK_OK)
         return rc;

@@ -19,7 +19,7 @@ uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind,
     case SPOTNIK_FRAME_GOODBYE:
         return SPOTNIK_GOODBYE_BYTES;
     case SPOTNIK_FRAME_DATA:
-        return SPOTNIK_CHUNK_BYTES + limits->chunk_bytes;
+        return SPOTNIK_DATA_HEAD_BYTES + limits->chunk_bytes;
     case SPOTNIK_FRAME_PLACES:
         return SPOTNIK_PLACES_BYTES;
     case SPOTNIK_FRAME_KIND_COUNT:
@@ -32,7 +32,7 @@ uint32_t spotnik_frame_payload_max(enum spotnik_frame_kind kind,
 static uint32_t payload_min(enum spotnik_frame_kind kind)
 {
     if (kind == SPOTNIK_FRAME_DATA)
-        return SPOTNIK_CHUNK_BYTES;
+        return SPOTNIK_DATA_HEAD_BYTES;
     if (kind == SPOTNIK_FRAME_PLACES)
         return SPOTNIK_PLACES_BYTES;
     return kind == SPOTNIK_FRAME_GOODBYE ? SPOTNIK_GOODBYE_BYTES : 0;

@@ -7,10 +7,11 @@
  *     | 'S'  version  kind  zero | payload bytes | tag (16)       | payload ...
  *                                DATA:           | turn (8)  zero | elements ...
  *
- * Every frame but DATA carries a tag: the first 16 bytes of HMAC-SHA-256, under the sender's key of
- * this connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input() begins
- * and the payload ends. It covers a sequence number that is not sent, so what is injected,
- * replayed, dropped or swapped is refused. src/link computes it; this file knows its place only. */
+ * Every frame but DATA carries a tag here: the first 16 bytes of HMAC-SHA-256, under the sender's
+ * key of this connection (spotnik_handshake_keys()), over the input that spotnik_frame_tag_input()
+ * begins and the payload ends. It covers a sequence number that is not sent, so what is injected,
+ * replayed, dropped or swapped is refused. src/link computes it; this file knows its place only.
+ * The tags of DATA stand behind its chunk header (data.h). */
 #ifndef SPOTNIK_WIRE_FRAME_H
 #define SPOTNIK_WIRE_FRAME_H
 
@@ -29,7 +30,7 @@
 enum spotnik_frame_kind {
     SPOTNIK_FRAME_CONTROL = 1, /* control.h; tagged */
     SPOTNIK_FRAME_GOODBYE,     /* a reason; tagged; nothing follows */
-    SPOTNIK_FRAME_DATA,        /* data.h; a turn in place of the tag */
+    SPOTNIK_FRAME_DATA,        /* data.h; a turn in place of the tag, its own tags behind */
     /* between which addresses this connection runs, as its sender sees it; tagged */
     SPOTNIK_FRAME_PLACES,
     SPOTNIK_FRAME_KIND_COUNT,

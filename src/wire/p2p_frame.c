@@ -18,6 +18,12 @@ static size_t name_bytes(const char *name)
     return size;
 }
 
+bool spotnik_p2p_has_payload(uint8_t kind)
+{
+    return kind == SPOTNIK_P2P_SNAPSHOT || kind == SPOTNIK_P2P_PUSH || kind == SPOTNIK_P2P_PASS
+           || kind == SPOTNIK_P2P_SHARD || kind == SPOTNIK_P2P_BLOCK;
+}
+
 bool spotnik_p2p_is_name(const char *name)
 {
     size_t size = name_bytes(name);

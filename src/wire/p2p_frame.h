@@ -60,6 +60,9 @@ enum spotnik_p2p_kind {
     SPOTNIK_P2P_KIND_COUNT,
 };
 
+/* A payload of `bytes` bytes follows, which may be none. */
+bool spotnik_p2p_has_payload(uint8_t kind);
+
 /* Fields that a kind does not use are zero. */
 struct spotnik_p2p_head {
     uint8_t kind;

@@ -370,12 +370,15 @@ static int call(struct cluster *cluster, uint16_t port, enum spotnik_purpose pur
 {
     static const uint8_t loopback[16] = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 };
     struct spotnik_credentials credentials;
+    struct spotnik_duplex duplex;
     struct spotnik_member peer;
 
     probe_credentials(cluster, &credentials);
     memcpy(credentials.self.address, loopback, sizeof loopback);
-    return spotnik_net_dial(&credentials, loopback, port, purpose, HEAR_MS * SPOTNIK_MS, ret_fd,
-                            &peer);
+    int rc = spotnik_net_dial(&credentials, loopback, port, purpose, HEAR_MS * SPOTNIK_MS, &duplex,
+                              &peer);
+    *ret_fd = spotnik_duplex_release(&duplex);
+    return rc;
 }
 
 static void other_version(struct cluster *cluster)

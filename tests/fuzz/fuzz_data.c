@@ -18,9 +18,9 @@ static int data_take(const struct spotnik_frame *frame, const uint8_t *bytes)
 
     if (rc != SPOTNIK_OK)
         return rc;
-    SPOTNIK_ASSERT(element_bytes == frame->payload_bytes - SPOTNIK_CHUNK_BYTES);
+    SPOTNIK_ASSERT(element_bytes == frame->payload_bytes - SPOTNIK_DATA_HEAD_BYTES);
     spotnik_data_encode(&header, frame->turn, element_bytes, again);
-    SPOTNIK_ASSERT(memcmp(again, bytes, sizeof again) == 0);
+    SPOTNIK_ASSERT(memcmp(again, bytes, SPOTNIK_DATA_ELEMENTS_TAG_AT) == 0);
     return SPOTNIK_OK;
 }
 

@@ -63,10 +63,9 @@ static void extra_take(const struct spotnik_packet *frame, struct spotnik_regist
     struct spotnik_reader reader;
 
     spotnik_reader_init(&reader, frame->body, frame->size);
-    spotnik_reader_u64(&reader); /* its hash, which the joiner checks */
-    if (reader.failed || spotnik_registry_extra_read(registry, &reader) != 0)
+    if (spotnik_registry_extra_read(registry, &reader) != 0)
         return;
-    SPOTNIK_ASSERT(spotnik_registry_extra_size(registry) <= frame->size - 8);
+    SPOTNIK_ASSERT(spotnik_registry_extra_size(registry) <= frame->size);
 }
 
 static void body_take(const struct spotnik_packet *frame, struct spotnik_registry *registry,
@@ -95,7 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     SPOTNIK_ASSERT(send(pair[0], data + 1, size - 1, 0) == (ssize_t)(size - 1));
     close(pair[0]);
     spotnik_fuzz_registry(&registry);
-    while (spotnik_packet_receive(pair[1], &frame,
+    struct spotnik_duplex duplex = spotnik_duplex_bare(pair[1]);
+    while (spotnik_packet_receive(&duplex, &frame,
                                   donor ? SPOTNIK_REQUEST_BYTES_MAX : SPOTNIK_PACKET_BYTES_MAX)
            == 0)
         body_take(&frame, &registry, donor);

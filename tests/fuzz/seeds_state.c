@@ -8,17 +8,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "fuzz_state.h"
 #include "transfer/packet.h"
 #include "transfer/standing.h"
 
 static const char *corpus;
 static int pair[2];
+static struct spotnik_duplex duplex;
 
 static void begin(void)
 {
     SPOTNIK_ASSERT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    duplex = spotnik_duplex_bare(pair[0]);
 }
 
 /* All that was sent since begin(), behind the byte that says who reads it. */
@@ -43,11 +44,11 @@ static void put(const char *name, uint8_t reader)
 static void requests(void)
 {
     begin();
-    spotnik_packet_send(pair[0], SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0);
-    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_SNAPSHOT, 7);
-    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_FETCH, 0);
-    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_STREAM, 8);
-    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_ACK, 8);
+    spotnik_packet_send(&duplex, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0);
+    spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_SNAPSHOT, 7);
+    spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_FETCH, 0);
+    spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_STREAM, 8);
+    spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_ACK, 8);
     put("requests", 0);
 }
 
@@ -63,12 +64,11 @@ static void results(void)
     const uint8_t payload[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     uint8_t head[SPOTNIK_RESULT_BYTES];
 
-    result.hash = spotnik_hash_bytes(payload, sizeof payload);
     spotnik_result_write(&result, head);
     begin();
-    spotnik_packet_send(pair[0], SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
-    spotnik_packet_send(pair[0], SPOTNIK_PACKET_RESULT, head, sizeof head, payload, sizeof payload);
-    spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_DRY, 8);
+    spotnik_packet_send(&duplex, SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
+    spotnik_packet_send(&duplex, SPOTNIK_PACKET_RESULT, head, sizeof head, payload, sizeof payload);
+    spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_DRY, 8);
     put("results", 1);
 }
 
@@ -87,7 +87,7 @@ static void answer(const struct spotnik_registry *registry)
     spotnik_writer_init(&writer, bytes, size);
     spotnik_standing_write(&standing, registry, &writer);
     begin();
-    spotnik_packet_send(pair[0], SPOTNIK_PACKET_VIEW, bytes, size, NULL, 0);
+    spotnik_packet_send(&duplex, SPOTNIK_PACKET_VIEW, bytes, size, NULL, 0);
     put("view", 1);
     free(bytes);
 }
@@ -98,13 +98,13 @@ static void extra(struct spotnik_registry *registry)
     SPOTNIK_ASSERT(spotnik_blobs_set(&registry->blobs, "empty", NULL, 0) == 0);
     struct spotnik_writer writer;
     size_t size = spotnik_registry_extra_size(registry);
-    uint8_t *bytes = malloc(size), hash[8] = { 0 };
+    uint8_t *bytes = malloc(size);
 
     SPOTNIK_ASSERT(bytes != NULL);
     spotnik_writer_init(&writer, bytes, size);
     spotnik_registry_extra_write(registry, &writer);
     begin();
-    spotnik_packet_send(pair[0], SPOTNIK_PACKET_EXTRA, hash, sizeof hash, bytes, size);
+    spotnik_packet_send(&duplex, SPOTNIK_PACKET_EXTRA, NULL, 0, bytes, size);
     put("extra", 1);
     free(bytes);
 }

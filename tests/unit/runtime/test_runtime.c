@@ -369,7 +369,7 @@ TEST(strangers_are_refused)
 {
     struct worker worker[1] = { 0 };
     char text[256];
-    int fd;
+    struct spotnik_duplex duplex;
     struct spotnik_member peer;
     struct spotnik_answer answer;
     cluster_start(worker, 1);
@@ -377,14 +377,14 @@ TEST(strangers_are_refused)
     bad.self.id = cluster_id(77);
     bad.key[0] ^= 1;
     assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port,
-                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &fd, &peer),
+                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &duplex, &peer),
                      SPOTNIK_ERR_KEY);
     assert_non_null(strstr(spotnik_last_error(), "key"));
     bad = good;
     bad.self.id = cluster_id(78);
     bad.job[0] ^= 1;
     assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port,
-                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &fd, &peer),
+                                      SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &duplex, &peer),
                      SPOTNIK_ERR_JOB);
     good.self.id = cluster_id(79);
     assert_int_equal(spotnik_net_ask(&good, good.self.address, good.self.port, PATIENCE_NS, &answer,
@@ -415,23 +415,23 @@ TEST(nonsense_after_the_handshake)
     assert_int_equal(spotnik_runtime_allreduce(runtime, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM), 0);
     srand(2);
     for (unsigned i = 0; i < 40; i++) {
-        int fd;
+        struct spotnik_duplex duplex;
         struct spotnik_member peer;
         char bytes[512];
         good.self.id = cluster_id(100 + i);
         assert_int_equal(spotnik_net_dial(&good, good.self.address, good.self.port,
                                           i % 2 ? SPOTNIK_PURPOSE_DATA : SPOTNIK_PURPOSE_CONTROL,
-                                          PATIENCE_NS, &fd, &peer),
+                                          PATIENCE_NS, &duplex, &peer),
                          0);
         for (unsigned j = 0; j < sizeof bytes; j++)
             bytes[j] = (char)rand();
         /* Some begin like a frame: magic, version, kind. */
         if (i % 4 < 2)
             memcpy(bytes, "S\1\1\0\20\0\0\0", 8);
-        assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
-        while (recv(fd, bytes, sizeof bytes, 0) > 0)
+        assert_int_equal(send(duplex.fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+        while (recv(duplex.fd, bytes, sizeof bytes, 0) > 0)
             ; /* up to the GOODBYE and the end */
-        close(fd);
+        spotnik_duplex_close(&duplex);
     }
     assert_int_equal(spotnik_runtime_step_commit(runtime), 0);
     assert_true(data[3] == 4);

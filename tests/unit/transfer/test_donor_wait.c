@@ -24,6 +24,7 @@ static struct spotnik_donor *donor;
 static int64_t word;
 static uint64_t stable;
 static int fd; /* the joiner's end */
+static struct spotnik_duplex ours;
 
 /* ---- the runtime, as far as donors ask it ---- */
 
@@ -69,15 +70,16 @@ static int setup(void **state)
     spotnik_donor_attach(donor, (struct spotnik_runtime *)(void *)&credentials);
     spotnik_donor_seal(donor);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    fd = pair[0];
-    spotnik_donor_accept(donor, pair[1]);
-    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_SNAPSHOT, 0), 0);
+    ours = spotnik_duplex_bare(fd = pair[0]);
+    struct spotnik_duplex theirs = spotnik_duplex_bare(pair[1]);
+    spotnik_donor_accept(donor, &theirs);
+    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_SNAPSHOT, 0), 0);
     do
         spotnik_donor_boundary(donor, 0, true);
     while (recv(fd, &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
-    assert_int_equal(spotnik_packet_receive(fd, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    assert_int_equal(spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
     assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
-    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_STREAM, 1), 0);
+    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_STREAM, 1), 0);
     spotnik_packet_done(&packet);
     return 0;
 }
@@ -94,7 +96,7 @@ static int teardown(void **state)
 
 static void acknowledge(uint64_t step)
 {
-    assert_int_equal(spotnik_packet_send_u64(fd, SPOTNIK_PACKET_ACK, step), 0);
+    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_ACK, step), 0);
 }
 
 enum { STEPS = 90, WINDOW = 80 }; /* few enough for the socket, which the joiner does not read */
@@ -249,7 +251,7 @@ TEST_WITH(comes_nearer, setup, teardown)
 static uint8_t heard(struct spotnik_packet *packet)
 {
     do
-        assert_int_equal(spotnik_packet_receive(fd, packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+        assert_int_equal(spotnik_packet_receive(&ours, packet, SPOTNIK_PACKET_BYTES_MAX), 0);
     while (packet->kind == SPOTNIK_PACKET_WAIT);
     return packet->kind;
 }

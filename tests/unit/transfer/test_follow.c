@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <pthread.h>
 
-#include "base/hash.h"
 #include "base/time.h"
 #include "link/dial.h"
 #include "transfer/joiner_inside.h"
@@ -74,10 +73,10 @@ const struct spotnik_credentials *spotnik_runtime_credentials(const struct spotn
 }
 
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
-                     struct spotnik_member *ret_peer)
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns,
+                     struct spotnik_duplex *ret, struct spotnik_member *ret_peer)
 {
-    (void)credentials, (void)address, (void)port, (void)purpose, (void)timeout_ns, (void)ret_fd;
+    (void)credentials, (void)address, (void)port, (void)purpose, (void)timeout_ns, (void)ret;
     (void)ret_peer;
     fail();
     return SPOTNIK_ERR_PEERS;
@@ -92,22 +91,23 @@ static void on_lost(void *context)
 
 static void send_results(int fd, uint64_t behind)
 {
+    struct spotnik_duplex duplex = spotnik_duplex_bare(fd);
     uint8_t head[SPOTNIK_RESULT_BYTES];
     int64_t word = 1;
 
     for (uint64_t step = 1; step <= RESULTS; step++) {
-        struct spotnik_result result = { .latest = step + behind,
-                                         .hash = spotnik_hash_bytes(&word, sizeof word) };
+        struct spotnik_result result = { .latest = step + behind };
 
         result.header = (struct spotnik_chunk_header){
             .handover = 1, .dtype = SPOTNIK_I64, .step = step, .count = 1
         };
         spotnik_result_write(&result, head);
-        if (spotnik_packet_send(fd, SPOTNIK_PACKET_RESULT, head, sizeof head, &word, sizeof word))
+        if (spotnik_packet_send(&duplex, SPOTNIK_PACKET_RESULT, head, sizeof head, &word,
+                                sizeof word))
             return; /* it is in, and has closed its end */
     }
     if (dropped_at)
-        spotnik_packet_send_u64(fd, SPOTNIK_PACKET_DROPPED, dropped_at);
+        spotnik_packet_send_u64(&duplex, SPOTNIK_PACKET_DROPPED, dropped_at);
 }
 
 static struct spotnik_joiner joiner;
@@ -126,7 +126,7 @@ static void follow_donor(uint64_t behind, uint64_t each_step_ns, uint64_t in_aft
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     joiner = (struct spotnik_joiner){
         .config = { .lost = on_lost, .context = &lost, .patience_ns = SPOTNIK_S },
-        .source = { { .fd = pair[0] } },
+        .source = { { .duplex = spotnik_duplex_bare(pair[0]) } },
         .source_count = 1,
         .next_step = 1
     };

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/fork.h"
-#include "base/hash.h"
 #include "spotnik/spotnik.h"
 #include "tests.h"
 #include "transfer/donor.h"
@@ -74,9 +73,28 @@ static uint32_t looks;       /* of the joiner at its own standing; under its loc
 #include "played.h"
 #include "liar.h"
 
+/* Tags as between hosts. */
+static struct spotnik_duplex sealed(int fd, bool server)
+{
+    static const uint8_t key[2][32] = { { 1 }, { 2 } };
+    struct spotnik_duplex duplex = { .fd = fd };
+
+    assert_int_equal(spotnik_seal_init(&duplex.send, key[server]), 0);
+    assert_int_equal(spotnik_seal_init(&duplex.receive, key[!server]), 0);
+    return duplex;
+}
+
+/* A donor's end of a connection. */
+static void donor_take(int fd)
+{
+    struct spotnik_duplex duplex = spotnik_duplex_bare(fd);
+
+    spotnik_donor_accept(donor[0], &duplex);
+}
+
 int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_t address[16],
-                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns, int *ret_fd,
-                     struct spotnik_member *ret_peer)
+                     uint16_t port, enum spotnik_purpose purpose, uint64_t timeout_ns,
+                     struct spotnik_duplex *ret, struct spotnik_member *ret_peer)
 {
     int pair[2], member = port - 1000;
 
@@ -87,16 +105,19 @@ int spotnik_net_dial(const struct spotnik_credentials *credentials, const uint8_
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     mute_fd = pair[1];
     if (fault_of[member] == HONEST) {
-        spotnik_donor_accept(donor[member], pair[1]);
+        struct spotnik_duplex duplex = sealed(pair[1], true);
+
+        spotnik_donor_accept(donor[member], &duplex);
     } else if (fault_of[member] != MUTE) {
         struct liar *liar = malloc(sizeof *liar);
 
-        *liar = (struct liar){ pair[1], member };
+        *liar = (struct liar){ sealed(pair[1], true), member };
         assert_false(lying); /* one at a time */
         lying = true;
         assert_int_equal(pthread_create(&liar_thread, NULL, lie, liar), 0);
     }
-    *ret_fd = dialled[0] = pair[0];
+    *ret = sealed(pair[0], false);
+    dialled[0] = pair[0];
     dialled[1] = pair[1];
     for (int i = 0; i < 2; i++)
         spotnik_fork_note(pair[i]);
@@ -388,10 +409,13 @@ TEST_WITH(donor_unreachable, setup, teardown)
     join_and_compare();
 }
 
-TEST_WITH(donor_sends_garbage, setup, teardown)
+/* A member that holds the key is believed. What another says in its place is not. */
+TEST_WITH(donor_is_altered, setup, teardown)
 {
+    uint64_t before = spotnik_seal_failures();
     fault_of[2] = CORRUPTS;
     join_and_compare();
+    assert_int_equal(spotnik_seal_failures() - before, 1);
     assert_true(__atomic_load_n(&pieces_asked_of_liar, __ATOMIC_SEQ_CST) > 0);
 }
 
@@ -441,15 +465,15 @@ TEST_WITH(schema_mismatch, setup, teardown)
 
 /* ---- one session by hand ---- */
 
-static int talk(uint8_t kind, uint64_t number, int fd, uint8_t expect,
+static int talk(uint8_t kind, uint64_t number, struct spotnik_duplex *duplex, uint8_t expect,
                 struct spotnik_packet *packet)
 {
     int rc = kind == SPOTNIK_PACKET_ASK
-                 ? spotnik_packet_send(fd, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0)
-                 : spotnik_packet_send_u64(fd, kind, number);
+                 ? spotnik_packet_send(duplex, SPOTNIK_PACKET_ASK, NULL, 0, NULL, 0)
+                 : spotnik_packet_send_u64(duplex, kind, number);
 
     do {
-        rc = rc ? rc : spotnik_packet_receive(fd, packet, SPOTNIK_PACKET_BYTES_MAX);
+        rc = rc ? rc : spotnik_packet_receive(duplex, packet, SPOTNIK_PACKET_BYTES_MAX);
     } while (!rc && packet->kind == SPOTNIK_PACKET_WAIT);
     return rc ? rc : packet->kind != expect;
 }
@@ -469,15 +493,17 @@ TEST_WITH(slow_joiner_is_dropped, setup, teardown)
     struct spotnik_donor_status status;
     struct spotnik_packet packet = { 0 };
     int64_t *data = calloc(COUNT, sizeof *data);
+    struct spotnik_duplex ours;
     uint64_t step = 1;
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    spotnik_donor_accept(donor[0], pair[1]);
-    assert_int_equal(spotnik_packet_send_u64(pair[0], SPOTNIK_PACKET_SNAPSHOT, 0), 0);
+    donor_take(pair[1]);
+    ours = spotnik_duplex_bare(pair[0]);
+    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_SNAPSHOT, 0), 0);
     do
         spotnik_donor_boundary(donor[0], 0, true); /* as step_begin does while it waits */
     while (recv(pair[0], &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
-    assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    assert_int_equal(spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
     assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
     do {
         commit_big(step++, data, COUNT);
@@ -486,7 +512,7 @@ TEST_WITH(slow_joiner_is_dropped, setup, teardown)
     } while (status.dropped == 0 && step < 100);
     assert_int_equal(status.dropped, 1);
     do
-        assert_int_equal(spotnik_packet_receive(pair[0], &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+        assert_int_equal(spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
     while (packet.kind == SPOTNIK_PACKET_WAIT);
     assert_int_equal(packet.kind, SPOTNIK_PACKET_DROPPED);
     /* the last but one is stable */
@@ -506,19 +532,23 @@ TEST_WITH(strange_requests, setup, teardown)
         0, SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_PIECE, 99, 255
     };
     struct spotnik_packet packet = { 0 };
+    struct spotnik_duplex ours;
     int pair[2];
     for (size_t i = 0; i < sizeof kinds; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-        spotnik_donor_accept(donor[0], pair[1]);
-        assert_int_equal(talk(SPOTNIK_PACKET_ASK, 0, pair[0], SPOTNIK_PACKET_VIEW, &packet), 0);
-        assert_int_equal(talk(kinds[i], 3, pair[0], SPOTNIK_PACKET_SORRY, &packet), 0);
-        assert_int_equal(spotnik_packet_receive(pair[0], &packet, 64), SPOTNIK_ERR_PEERS);
+        donor_take(pair[1]);
+        ours = spotnik_duplex_bare(pair[0]);
+        assert_int_equal(talk(SPOTNIK_PACKET_ASK, 0, &ours, SPOTNIK_PACKET_VIEW, &packet), 0);
+        assert_int_equal(talk(kinds[i], 3, &ours, SPOTNIK_PACKET_SORRY, &packet), 0);
+        assert_int_equal(spotnik_packet_receive(&ours, &packet, 64), SPOTNIK_ERR_PEERS);
         close(pair[0]);
     }
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    spotnik_donor_accept(donor[0], pair[1]);
-    assert_int_equal(send(pair[0], "\xff\xff\xff\xff\x01", 5, 0), 5); /* a body of 4 GiB */
-    assert_int_equal(spotnik_packet_receive(pair[0], &packet, 64), SPOTNIK_ERR_PEERS);
+    donor_take(pair[1]);
+    ours = spotnik_duplex_bare(pair[0]);
+    assert_int_equal(send(pair[0], "\xff\xff\xff\xff\x01................", 21, 0),
+                     21); /* a body of 4 GiB */
+    assert_int_equal(spotnik_packet_receive(&ours, &packet, 64), SPOTNIK_ERR_PEERS);
     close(pair[0]);
     spotnik_packet_done(&packet);
 }

@@ -16,13 +16,16 @@ static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
 static bool liar_had_its_turn;
 static bool lying; /* there is a liar among the donors */
 
-int __real_spotnik_packet_receive(int fd, struct spotnik_packet *frame, uint32_t size_max);
-int __wrap_spotnik_packet_receive(int fd, struct spotnik_packet *frame, uint32_t size_max);
+int __real_spotnik_packet_receive(struct spotnik_duplex *duplex, struct spotnik_packet *frame,
+                                  uint32_t size_max);
+int __wrap_spotnik_packet_receive(struct spotnik_duplex *duplex, struct spotnik_packet *frame,
+                                  uint32_t size_max);
 
 /* The linker puts this in its place. */
-int __wrap_spotnik_packet_receive(int fd, struct spotnik_packet *frame, uint32_t size_max)
+int __wrap_spotnik_packet_receive(struct spotnik_duplex *duplex, struct spotnik_packet *frame,
+                                  uint32_t size_max)
 {
-    int rc = __real_spotnik_packet_receive(fd, frame, size_max);
+    int rc = __real_spotnik_packet_receive(duplex, frame, size_max);
 
     pthread_mutex_lock(&turn);
     while (!rc && frame->kind == SPOTNIK_PACKET_FETCH && lying && !is_liar && !liar_had_its_turn)

@@ -53,6 +53,20 @@ TEST(one_line_a_minute)
         free(watch.event[i].line);
 }
 
+/* What was altered on its way is counted; the first is told. */
+TEST(an_altered_message_is_told_once)
+{
+    uint32_t before = watch.event_count;
+    of.troubles.altered = 1;
+    look(2000, of.refusals);
+    assert_int_equal(watch.event_count, before + 1);
+    assert_non_null(strstr(last_line(), "\"altered\""));
+    free(watch.event[before].line);
+    of.troubles.altered = 7;
+    look(2100, of.refusals);
+    assert_int_equal(watch.event_count, before + 1);
+}
+
 /* The event log says where everything is, and may lie in a folder of many. */
 TEST(others_read_no_log_and_lead_it_nowhere)
 {

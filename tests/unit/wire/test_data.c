@@ -29,7 +29,7 @@ TEST(lies_as_documented)
         .weight = 7,
     };
     static const uint8_t expected[SPOTNIK_DATA_PREFIX_BYTES] = {
-        'S', 1, 3, 0, 0x40, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        'S', 1, 3, 0, 0x60, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         1,   2, 2, 0, 0x99, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
         5,   0, 0, 0, 0,    0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0,
     };
@@ -84,7 +84,7 @@ TEST(flipped_bits_are_refused_or_mean_themselves)
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
             if (data_decode(bytes, &decoded, &size) == SPOTNIK_OK) {
                 spotnik_data_encode(&decoded, turn_seen, size, again);
-                assert_memory_equal(bytes, again, sizeof again);
+                assert_memory_equal(bytes, again, SPOTNIK_DATA_ELEMENTS_TAG_AT);
             }
             bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
@@ -164,7 +164,7 @@ TEST(payloads_are_whole_elements_of_the_bucket)
 
 TEST(only_data_frames_are_data)
 {
-    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 48 };
+    struct spotnik_frame frame = { .kind = SPOTNIK_FRAME_CONTROL, .payload_bytes = 80 };
     struct spotnik_chunk_header header = {
         .dtype = SPOTNIK_U8, .op = SPOTNIK_MIN, .epoch = 1, .step = 1
     };
@@ -175,6 +175,6 @@ TEST(only_data_frames_are_data)
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_ERR_ARGUMENT);
     frame.kind = SPOTNIK_FRAME_DATA;
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_OK);
-    frame.payload_bytes = 47;
+    frame.payload_bytes = 79;
     assert_int_equal(spotnik_data_decode(bytes, &frame, &header, &size), SPOTNIK_ERR_ARGUMENT);
 }

@@ -13,7 +13,7 @@
 
 _Static_assert(SPOTNIK_FRAME_BYTES == 24, "docs/reference/wire-format.md");
 _Static_assert(SPOTNIK_CHUNK_BYTES == 48, "docs/reference/wire-format.md");
-_Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 72, "docs/reference/wire-format.md");
+_Static_assert(SPOTNIK_DATA_PREFIX_BYTES == 104, "docs/reference/wire-format.md");
 
 static const uint8_t known[SPOTNIK_FRAME_BYTES] = {
     'S', 1, 1, 0, 0x34, 0x12, 0, 0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
@@ -41,8 +41,8 @@ TEST(goes_there_and_back)
     struct spotnik_limits limits = spotnik_sample_limits();
     static const uint32_t sizes[][2] = {
         { SPOTNIK_FRAME_CONTROL, 0 },      { SPOTNIK_FRAME_CONTROL, 20000 },
-        { SPOTNIK_FRAME_GOODBYE, 8 },      { SPOTNIK_FRAME_DATA, 48 },
-        { SPOTNIK_FRAME_DATA, 48 + 4096 }, { SPOTNIK_FRAME_PLACES, 36 },
+        { SPOTNIK_FRAME_GOODBYE, 8 },      { SPOTNIK_FRAME_DATA, 80 },
+        { SPOTNIK_FRAME_DATA, 80 + 4096 }, { SPOTNIK_FRAME_PLACES, 36 },
     };
 
     for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -107,7 +107,7 @@ TEST(lengths_are_held_to_the_limits)
 {
     struct spotnik_limits limits = spotnik_sample_limits();
     uint32_t control = spotnik_control_bytes_max(&limits),
-             data = SPOTNIK_CHUNK_BYTES + limits.chunk_bytes;
+             data = SPOTNIK_DATA_HEAD_BYTES + limits.chunk_bytes;
 
     assert_length(SPOTNIK_FRAME_CONTROL, control, SPOTNIK_OK);
     assert_length(SPOTNIK_FRAME_CONTROL, control + 1, SPOTNIK_ERR_LIMIT);
@@ -116,15 +116,15 @@ TEST(lengths_are_held_to_the_limits)
     assert_length(SPOTNIK_FRAME_GOODBYE, 9, SPOTNIK_ERR_LIMIT);
     assert_length(SPOTNIK_FRAME_PLACES, 35, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_PLACES, 37, SPOTNIK_ERR_LIMIT);
-    assert_length(SPOTNIK_FRAME_DATA, SPOTNIK_CHUNK_BYTES - 1, SPOTNIK_ERR_ARGUMENT);
+    assert_length(SPOTNIK_FRAME_DATA, SPOTNIK_DATA_HEAD_BYTES - 1, SPOTNIK_ERR_ARGUMENT);
     assert_length(SPOTNIK_FRAME_DATA, data, SPOTNIK_OK);
     assert_length(SPOTNIK_FRAME_DATA, data + 1, SPOTNIK_ERR_LIMIT);
 }
 
-TEST(data_frames_have_a_turn_and_no_tag)
+TEST(data_frames_have_a_turn_for_the_tag)
 {
     struct spotnik_frame frame = {
-        .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 48, .tag = { 1 }, .turn = 0x0304
+        .kind = SPOTNIK_FRAME_DATA, .payload_bytes = 80, .tag = { 1 }, .turn = 0x0304
     };
     uint8_t bytes[SPOTNIK_FRAME_BYTES];
 
