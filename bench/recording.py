@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What recording costs: the length of a step with the flight recorder off, with it on (as always), and with a trace as well.
+And what the tags of data cost (docs/design/0040-trust.md): without them, and with them (as always).
 
+    bench/recording.py BUILD --modes bare recorder --ways tcp --sizes 4MiB 25MiB 100MiB
     bench/recording.py BUILD [--sizes 4MiB] [--ways shm tcp] [--modes off recorder trace] [--jobs 4] [--rounds 30] [--block-ms 300]
 
 Two runs of one program differ by more than what is to be measured: by where their pages lie, and by how the members fell on the
@@ -29,7 +31,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-MODES = {"off": "o", "recorder": "r", "trace": "t"}
+MODES = {"off": "o", "recorder": "r", "trace": "t", "bare": "b"}
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 Blocks = dict[str, list[float]]  # by mode, milliseconds a step of each round
 
@@ -69,7 +71,8 @@ def interval(jobs: list[list[float]]) -> tuple[float, float, float]:
 
 def report(size: int, way: str, found: list[Blocks], options: argparse.Namespace) -> None:
     """Against no recorder; and what SPOTNIK_TRACE adds to a job, which keeps the recorder without it, too."""
-    pairs = [(mode, "off") for mode in options.modes if mode != "off"]
+    pairs = [(mode, "off") for mode in options.modes if mode in ("recorder", "trace") and "off" in options.modes]
+    pairs += [("recorder", "bare")] if {"recorder", "bare"} <= set(options.modes) else []
     pairs += [("trace", "recorder")] if {"trace", "recorder"} <= set(options.modes) else []
     for mode, base in pairs:
         jobs = [[a / b for a, b in zip(blocks[mode], blocks[base])] for blocks in found]
@@ -84,15 +87,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("build", type=Path)
     parser.add_argument("--sizes", nargs="+", type=bytes_of, default=[4 << 20])
     parser.add_argument("--ways", nargs="+", choices=("shm", "tcp"), default=["shm", "tcp"])
-    parser.add_argument("--modes", nargs="+", choices=tuple(MODES), default=list(MODES))
+    parser.add_argument("--modes", nargs="+", choices=tuple(MODES), default=["off", "recorder", "trace"])
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--settle-ms", type=float, default=220)
     parser.add_argument("--block-ms", type=float, default=300)
     options = parser.parse_args()
     options.build = options.build.resolve()
-    if "off" not in options.modes or len(set(options.modes)) < 2:
-        parser.error("--modes: off and one to compare with it")
+    if not {"off", "bare"} & set(options.modes) or len(set(options.modes)) < 2:
+        parser.error("--modes: off, or bare, and one to compare with it")
     return options
 
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One of two members of a job that does nothing but all-reduces, with the flight recorder and the
- * trace switched on and off between blocks of steps. Started by recording.py, which says what is
+/* One of two members of a job that does nothing but all-reduces, with the flight recorder, the
+ * trace, and the tags of data switched on and off between blocks of steps. Started by recording.py, which says what is
  * measured.
  *
  *     recording_worker MODES BYTES ROUNDS SETTLE_MS BLOCK_MS
  *
  * MODES: letters, of each round a block: o nothing is kept, r the flight recorder is, t the trace
- * is written as well. Which comes first turns from round to round. Both members switch before the
+ * is written as well, b as r, and tags between members are neither made nor checked. Which comes first turns from round to round. Both members switch before the
  * same step, so a step is in one mode everywhere. What runs on behind the steps (the thread that
  * writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
  * that was rank 0 prints a line a block: round, mode, milliseconds a step.
  *
  * A switch puts the runtime's own pointers aside under the runtime's lock. The library has no call
- * for it, since a recorder with gaps could not be replayed. */
+ * for it, since a recorder with gaps could not be replayed. Nor is there one that does without
+ * tags: the linker puts ours in the place of the library's functions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,37 @@
 #include <spotnik/spotnik.h>
 
 #include "api/job.h"
+#include "link/seal.h"
 #include "runtime/inside.h"
+
+static _Atomic bool bare;
+
+void __real_spotnik_seal_make(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                              size_t size, uint8_t ret_tag[SPOTNIK_SEAL_BYTES]);
+void __wrap_spotnik_seal_make(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                              size_t size, uint8_t ret_tag[SPOTNIK_SEAL_BYTES]);
+bool __real_spotnik_seal_verify(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                                size_t size, const uint8_t tag[SPOTNIK_SEAL_BYTES]);
+bool __wrap_spotnik_seal_verify(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                                size_t size, const uint8_t tag[SPOTNIK_SEAL_BYTES]);
+
+void __wrap_spotnik_seal_make(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                              size_t size, uint8_t ret_tag[SPOTNIK_SEAL_BYTES])
+{
+    if (bare)
+        memset(ret_tag, 0, SPOTNIK_SEAL_BYTES);
+    else
+        __real_spotnik_seal_make(seal, number, bytes, size, ret_tag);
+}
+
+/* The other member may have switched before, and the first frame of its next step be here. */
+bool __wrap_spotnik_seal_verify(struct spotnik_seal *seal, uint64_t number, const void *bytes,
+                                size_t size, const uint8_t tag[SPOTNIK_SEAL_BYTES])
+{
+    static const uint8_t none[SPOTNIK_SEAL_BYTES];
+    return bare || memcmp(tag, none, sizeof none) == 0
+           || __real_spotnik_seal_verify(seal, number, bytes, size, tag);
+}
 
 struct member {
     spotnik_job *job;
@@ -85,6 +116,7 @@ static void switch_to(struct member *member, char mode)
     runtime->recorder = mode == 'o' ? NULL : member->recorder;
     spotnik_transport_core_set(runtime->transport, runtime->core, runtime->recorder);
     runtime->trace = mode == 't' ? member->trace : NULL;
+    bare = mode == 'b';
     spotnik_runtime_unlock(runtime);
 }
 
@@ -124,7 +156,7 @@ int main(int argc, char **argv)
 {
     spotnik_config config;
     struct member member = { .job = NULL };
-    if (argc != 6 || argv[1][0] == '\0' || strspn(argv[1], "ort") != strlen(argv[1])) {
+    if (argc != 6 || argv[1][0] == '\0' || strspn(argv[1], "ortb") != strlen(argv[1])) {
         fprintf(stderr, "Usage: recording_worker MODES BYTES ROUNDS SETTLE_MS BLOCK_MS\n");
         return 2;
     }
