@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One of two members of a job that does nothing but all-reduces, with the flight recorder, the
- * trace, and the tags of data switched on and off between blocks of steps. Started by recording.py, which says what is
- * measured.
+ * trace, and the tags of data switched on and off between blocks of steps. Started by recording.py,
+ * which says what is measured.
  *
  *     recording_worker MODES BYTES ROUNDS SETTLE_MS BLOCK_MS
  *
  * MODES: letters, of each round a block: o nothing is kept, r the flight recorder is, t the trace
- * is written as well, b as r, and tags between members are neither made nor checked. Which comes first turns from round to round. Both members switch before the
- * same step, so a step is in one mode everywhere. What runs on behind the steps (the thread that
- * writes the trace) has SETTLE_MS to come to the new mode; then BLOCK_MS are measured. The member
- * that was rank 0 prints a line a block: round, mode, milliseconds a step.
+ * is written as well, b as r, and tags between members are neither made nor checked. Which comes
+ * first turns from round to round. Both members switch before the same step, so a step is in one
+ * mode everywhere. What runs on behind the steps (the thread that writes the trace) has SETTLE_MS
+ * to come to the new mode; then BLOCK_MS are measured. The member that was rank 0 prints a line a
+ * block: round, mode, milliseconds a step.
  *
  * A switch puts the runtime's own pointers aside under the runtime's lock. The library has no call
  * for it, since a recorder with gaps could not be replayed. Nor is there one that does without

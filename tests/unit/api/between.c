@@ -16,7 +16,7 @@
 #include "wire/handshake.h"
 #include "wire/p2p_frame.h"
 
-enum { TARGETS = 16, MESSAGE_MAX = 8 << 20, PREAMBLE = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES };
+enum { TARGETS = 128, MESSAGE_MAX = 8 << 20, PREAMBLE = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES };
 
 static struct target {
     uint8_t address[16];
@@ -234,10 +234,12 @@ static uint16_t via_of(const uint8_t address[16], uint16_t port)
     for (int i = 0; i < targets; i++)
         if (target[i].port == port)
             return target[i].via;
+    if (targets == TARGETS)
+        abort();
     struct target *of = &target[targets];
     memcpy(of->address, address, sizeof of->address);
     of->port = port;
-    if (targets == TARGETS || spotnik_socket_listen(address, &of->via, &of->listener) != 0
+    if (spotnik_socket_listen(address, &of->via, &of->listener) != 0
         || fcntl(of->listener, F_SETFL, 0) != 0
         || pthread_create(&thread, NULL, target_main, of) != 0)
         abort();

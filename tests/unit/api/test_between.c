@@ -146,14 +146,14 @@ static void *worker_main(void *context)
     spotnik_config config;
     spotnik_job *job;
     place_config(&place, &config);
-    config.members_min = 2;
+    config.members_min = 1; /* those that leave last go on alone until they do */
     int rc = spotnik_join(&config, &job);
     expect(of, rc == 0, "does not join");
     if (rc == 0) {
         spotnik_state_add(job, "state", of->state, WORDS, SPOTNIK_I64);
         while (turn(of, job, bucket))
             continue;
-        spotnik_abandon(job);
+        spotnik_leave(job);
     }
     free(bucket);
     return NULL;
@@ -167,11 +167,16 @@ static void worker_start(int i, bool pulls)
     assert_int_equal(pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]), 0);
 }
 
-static void worker_end(int i)
+static void worker_stop(int i)
 {
     pthread_mutex_lock(&lock);
     worker[i].stops = true;
     pthread_mutex_unlock(&lock);
+}
+
+static void worker_end(int i)
+{
+    worker_stop(i);
     pthread_join(worker[i].thread, NULL);
     if (worker[i].failed)
         fail_msg("member %d: %s", i, worker[i].why);
@@ -208,10 +213,18 @@ static bool both_go_on(void)
            && worker[1].step >= step_wanted;
 }
 
-/* A member commits a step before a message of another member comes: look with each step. */
 static bool is_noticed(void)
 {
     return between_is_done() && spotnik_seal_failures() > failures_before;
+}
+
+/* Looked at with each step. A connection that its reader closes just then may have had the message:
+ * then steps follow, and nothing is counted. */
+static bool is_over(void)
+{
+    if (!between_is_done())
+        step_wanted = worker[0].step + 20;
+    return is_noticed() || (between_is_done() && both_go_on());
 }
 
 static bool has_pulled(void)
@@ -225,8 +238,11 @@ static void strike(const struct between_attack *attack)
     snprintf(what, sizeof what, "purpose %u, kind %u, deed %d, byte %d", attack->purpose,
              attack->kind, (int)attack->deed, attack->at);
     failures_before = spotnik_seal_failures();
-    between_attack(attack);
-    wait_until(is_noticed, what);
+    for (int i = 0; i < 5 && !is_noticed(); i++) {
+        between_attack(attack);
+        wait_until(is_over, what);
+    }
+    assert_true(is_noticed());
     step_wanted = worker[0].step > worker[1].step ? worker[0].step + 2 : worker[1].step + 2;
     wait_until(both_go_on, what);
     pulled_before = worker[1].pulled;
@@ -253,6 +269,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    worker_stop(0);
+    worker_stop(1);
     worker_end(0);
     worker_end(1);
     place_close(&place);
@@ -330,13 +348,17 @@ static void join_through(const struct between_attack *attack)
 
 TEST_WITH(a_copy_is_what_it_must_be, setup, teardown)
 {
-    static const uint8_t kinds[] = { SPOTNIK_PACKET_ASK,   SPOTNIK_PACKET_SNAPSHOT,
-                                     SPOTNIK_PACKET_FETCH, SPOTNIK_PACKET_STREAM,
-                                     SPOTNIK_PACKET_VIEW,  SPOTNIK_PACKET_TAKEN };
+    static const uint8_t kinds[] = { SPOTNIK_PACKET_ASK,    SPOTNIK_PACKET_SNAPSHOT,
+                                     SPOTNIK_PACKET_FETCH,  SPOTNIK_PACKET_WANT_EXTRA,
+                                     SPOTNIK_PACKET_STREAM, SPOTNIK_PACKET_ACK,
+                                     SPOTNIK_PACKET_VIEW,   SPOTNIK_PACKET_TAKEN,
+                                     SPOTNIK_PACKET_EXTRA,  SPOTNIK_PACKET_RESULT };
     for (size_t i = 0; i < COUNT(kinds); i++)
         join_through(&(struct between_attack){ SPOTNIK_PURPOSE_STATE, kinds[i], BETWEEN_FLIP, 5 });
     join_through(&(struct between_attack){ SPOTNIK_PURPOSE_STATE, SPOTNIK_PACKET_PIECE,
                                            BETWEEN_FLIP, -1 });
     join_through(&(struct between_attack){ SPOTNIK_PURPOSE_STATE, SPOTNIK_PACKET_PIECE,
                                            BETWEEN_FORGE, 0 });
+    join_through(&(struct between_attack){ SPOTNIK_PURPOSE_CONTROL, SPOTNIK_FRAME_PLACES,
+                                           BETWEEN_FLIP, 24 });
 }
