@@ -23,6 +23,8 @@ static const char help[] =
     "[1]\n"
     "  -w, --workers N         workers in each pod                                              "
     "[1]\n"
+    "      --group N           processes of a worker, which are one member: a number, or auto: its "
+    "GPUs\n"
     "      --image IMAGE       has spotnik and the command\n"
     "      --name NAME         of the job                                                   "
     "[train]\n"
@@ -52,7 +54,7 @@ enum kind { JOB, JOBSET, TRAINJOB };
 struct request {
     uint32_t min, max, workers;
     enum kind kind;
-    const char *image, *name, *cpus, *memory, *gpus, *claim, *queue, *checkpoint;
+    const char *image, *name, *cpus, *memory, *gpus, *claim, *queue, *checkpoint, *group;
     bool spot, elastic;
     char **command;
 };
@@ -97,6 +99,9 @@ static bool take(struct request *request, int option, const char *value)
             return false;
         request->workers = (uint32_t)number;
         return true;
+    case 'G':
+        request->group = value;
+        return option_is_group(value);
     case 'i':
         request->image = value;
         return *value != 0;
@@ -132,21 +137,16 @@ static bool take(struct request *request, int option, const char *value)
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = { { "pods", required_argument, NULL, 'n' },
-                                           { "workers", required_argument, NULL, 'w' },
-                                           { "image", required_argument, NULL, 'i' },
-                                           { "name", required_argument, NULL, 'N' },
-                                           { "kind", required_argument, NULL, 'k' },
-                                           { "cpus", required_argument, NULL, 'c' },
-                                           { "memory", required_argument, NULL, 'm' },
-                                           { "gpus", required_argument, NULL, 'g' },
-                                           { "claim", required_argument, NULL, 'C' },
-                                           { "queue", required_argument, NULL, 'q' },
-                                           { "checkpoint", required_argument, NULL, 'b' },
-                                           { "spot", no_argument, NULL, 's' },
-                                           { "elastic", no_argument, NULL, 'e' },
-                                           { "help", no_argument, NULL, 'h' },
-                                           { NULL, 0, NULL, 0 } };
+    static const struct option names[] = {
+        { "pods", required_argument, NULL, 'n' },   { "workers", required_argument, NULL, 'w' },
+        { "image", required_argument, NULL, 'i' },  { "name", required_argument, NULL, 'N' },
+        { "kind", required_argument, NULL, 'k' },   { "cpus", required_argument, NULL, 'c' },
+        { "memory", required_argument, NULL, 'm' }, { "gpus", required_argument, NULL, 'g' },
+        { "group", required_argument, NULL, 'G' },  { "claim", required_argument, NULL, 'C' },
+        { "queue", required_argument, NULL, 'q' },  { "checkpoint", required_argument, NULL, 'b' },
+        { "spot", no_argument, NULL, 's' },         { "elastic", no_argument, NULL, 'e' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+    };
     int option;
 
     opterr = 0;
@@ -223,9 +223,10 @@ static void put_peers(const struct request *request)
 
 static void put_command(const struct request *request, int indent)
 {
-    printf("%*scommand: [\"spotnik\", \"run\", \"-n\", \"%u\", \"--respawn\", \"--min\", \"%u\", "
-           "\"--peers\", ",
-           indent, "", request->workers, request->min * request->workers);
+    printf("%*scommand: [\"spotnik\", \"run\", \"-n\", \"%u\", ", indent, "", request->workers);
+    if (request->group)
+        printf("\"--group\", \"%s\", ", request->group);
+    printf("\"--respawn\", \"--min\", \"%u\", \"--peers\", ", request->min * request->workers);
     put_peers(request);
     fputs(", \"--key-file\", \"/etc/spotnik/key\", \"--\"", stdout);
     if (request->kind != TRAINJOB) {

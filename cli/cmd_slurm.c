@@ -32,6 +32,8 @@ static const char help[] =
     " [1]\n"
     "  -w, --workers N         workers on each node                                                "
     " [1]\n"
+    "      --group N           processes of a worker, which are one member: a number, or auto: the "
+    "GPUs of its node\n"
     "      --name NAME         of the job                                                          "
     " "
     "[spotnik]\n"
@@ -51,7 +53,7 @@ static const char help[] =
 struct request {
     uint32_t min, max, workers;
     uint64_t notice_ns;
-    const char *name, *folder;
+    const char *name, *folder, *group;
     const char *sbatch[SBATCH_OPTIONS];
     uint32_t sbatch_count;
     bool write_only;
@@ -77,6 +79,9 @@ static bool take(struct request *request, int option, const char *value)
     case 'w':
         request->workers = option_u64(value, 1, 32, &number) ? (uint32_t)number : 0;
         return number > 0;
+    case 'g':
+        request->group = value;
+        return option_is_group(value);
     case 's':
         if (request->sbatch_count == SBATCH_OPTIONS || value[0] != '-' || strpbrk(value, "\r\n"))
             return false;
@@ -101,15 +106,13 @@ static bool take(struct request *request, int option, const char *value)
 /* 0: go on; 1: help was wanted; 2: refused. */
 static int parse(int argc, char **argv, struct request *request)
 {
-    static const struct option names[] = { { "nodes", required_argument, NULL, 'n' },
-                                           { "workers", required_argument, NULL, 'w' },
-                                           { "sbatch", required_argument, NULL, 's' },
-                                           { "name", required_argument, NULL, 'N' },
-                                           { "folder", required_argument, NULL, 'f' },
-                                           { "notice", required_argument, NULL, 'o' },
-                                           { "write", no_argument, NULL, 'W' },
-                                           { "help", no_argument, NULL, 'h' },
-                                           { NULL, 0, NULL, 0 } };
+    static const struct option names[] = {
+        { "nodes", required_argument, NULL, 'n' },  { "workers", required_argument, NULL, 'w' },
+        { "group", required_argument, NULL, 'g' },  { "sbatch", required_argument, NULL, 's' },
+        { "name", required_argument, NULL, 'N' },   { "folder", required_argument, NULL, 'f' },
+        { "notice", required_argument, NULL, 'o' }, { "write", no_argument, NULL, 'W' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 }
+    };
     int option;
 
     opterr = 0;
@@ -226,12 +229,13 @@ static void write_body(FILE *file, const struct request *request, const char *sp
             "srun --kill-on-bad-exit=0 ",
             request->dir, request->dir, request->name);
     write_quoted(file, spotnik);
-    fprintf(file,
-            " run -n %u --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' "
-            "--done "
-            "'%s/done' --",
-            request->workers, request->min * request->workers, request->dir, request->dir,
-            request->dir);
+    fprintf(
+        file,
+        " run -n %u%s%s --respawn --min %u --bind auto --peers 'file:%s/peers' --key-file '%s/key' "
+        "--done "
+        "'%s/done' --",
+        request->workers, request->group ? " --group " : "", request->group ? request->group : "",
+        request->min * request->workers, request->dir, request->dir, request->dir);
     for (char **word = request->command; *word; word++) {
         fputc(' ', file);
         write_quoted(file, *word);

@@ -94,6 +94,13 @@ bool option_bytes(const char *text, uint64_t *ret)
     return false;
 }
 
+bool option_is_group(const char *text)
+{
+    uint64_t processes;
+
+    return strcmp(text, "auto") == 0 || option_u64(text, 1, 64, &processes);
+}
+
 int option_refuse(const char *command, const char *format, ...)
 {
     va_list arguments;

@@ -17,6 +17,9 @@ bool option_ratio(const char *text, double *ret);
 /* "4096", "64K", "4MiB", "2GiB": bytes, powers of 1024. */
 bool option_bytes(const char *text, uint64_t *ret);
 
+/* Processes of a group, as `spotnik run --group` takes them: "8", or "auto". */
+bool option_is_group(const char *text);
+
 /* Print "spotnik COMMAND: ..." and where to read more; returns 2, the exit status of a wrong
  * command line. */
 int option_refuse(const char *command, const char *format, ...)

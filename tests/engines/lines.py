@@ -229,6 +229,9 @@ def doctor(place):
 
 def fleet(place):
     submit, slurm, kubernetes, skypilot, command = block("fleet", "spotnik slurm submit")
+    place.run("spotnik slurm submit --write --name grouped --group auto -- python train.py")
+    if " run -n 1 --group auto --respawn " not in words(f"{place.folder}/grouped/job.sbatch", "(.*)"):
+        fail("the script of an element does not start a group")
     said = place.run(submit)
     if "element-%A_%a.log" not in words(f"{place.folder}/spotnik/job.sbatch", "(.*)"):
         fail("elements of two arrays write to one log")

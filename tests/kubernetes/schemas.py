@@ -101,6 +101,8 @@ def check_printed():
     assert all("$POD_IP:21210,$POD_IP:21211 " in worker[kind]["exec"]["command"][2] for kind in ("startupProbe", "livenessProbe")), worker
     limits = worker["resources"]["limits"]
     assert limits == {"memory": "64Gi", "nvidia.com/gpu": "1"} and len(next(pods(job))["tolerations"]) == 2
+    _, grouped = printed("--pods", "2", "--gpus", "8", "--group", "8")
+    assert command_of(grouped)[:7] == ["spotnik", "run", "-n", "1", "--group", "8", "--respawn"], command_of(grouped)
     _, whole = printed("--pods", "4", "--queue", "team")
     assert "annotations" not in whole["metadata"], "Kueue refuses a least parallelism that is all"
     _, elastic = printed("--pods", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")

@@ -122,7 +122,8 @@ def prepare(
 
     Args:
         model: complete, on its device and of its type. Several models: ``torch.nn.ModuleList([a, b])``. A
-            DistributedDataParallel of world size 1 is accepted, too.
+            DistributedDataParallel of world size 1 is accepted, too. In a group (``spotnik run --group``) so are one
+            over the group's processes, and a model that fully_shard() or parallelize_module() has cut over them.
         optimizer: one, or a sequence of several that each update some parameters; all step once per step.
         extra_state: anything else with ``state_dict()`` and ``load_state_dict()``, for example an averaged model.
         sync: how replicas are kept together: a strategy of :class:`spotnik.Sync`, or a rule of your own; default: what
