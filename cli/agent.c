@@ -373,9 +373,21 @@ bool agent_is_late(const struct agent *agent, const struct agent_worker *worker)
            == SPOTNIK_SLOT_LATE;
 }
 
+/* As sigabbrev_np(), which glibc has from 2.32 on; NULL: not one that ends a process by itself. */
+static const char *signal_name(int number)
+{
+#define NAME(name) [SIG##name] = #name
+    static const char *const names[] = { NAME(HUP),  NAME(INT),  NAME(QUIT), NAME(ILL),  NAME(TRAP),
+                                         NAME(ABRT), NAME(BUS),  NAME(FPE),  NAME(KILL), NAME(USR1),
+                                         NAME(SEGV), NAME(USR2), NAME(PIPE), NAME(ALRM), NAME(TERM),
+                                         NAME(XCPU), NAME(XFSZ), NAME(SYS) };
+#undef NAME
+    return (size_t)number < sizeof names / sizeof names[0] ? names[number] : NULL;
+}
+
 static enum agent_end judge_signal(int number, bool left, char *text, size_t size)
 {
-    const char *name = sigabbrev_np(number);
+    const char *name = signal_name(number);
 
     snprintf(text, size, left ? "left, and was ended by SIG%s" : "lost (SIG%s)", name ? name : "?");
     return left ? AGENT_INTERRUPTED : AGENT_LOST;
