@@ -19,7 +19,7 @@ all:
 	@dev/build.sh $(BUILD)
 
 demo: all
-	@examples/demo.sh $(BUILD)
+	@DEMO_REPORT=$${DEMO_REPORT:-$(BUILD)/demo-report} examples/demo.sh $(BUILD)/examples $(BUILD)/cli/spotnik
 
 test:
 	@dev/setup.sh test

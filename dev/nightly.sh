@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 build=$1
 shift
-[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants address thread fuzz frameworks soak
+[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants address thread fuzz frameworks release soak
 
 one()
 {
@@ -21,6 +21,8 @@ one()
     address | thread) dev/sanitize.sh "$1" ;;
     fuzz) dev/fuzz.sh 60 ;;
     frameworks) dev/frameworks.sh "$build/frameworks" && tests/frameworks/run.sh "$build" ;;
+    release) dev/release.sh "$build/dist" && dev/release.sh "$build/again" && cmp "$build/dist/SHA256SUMS" "$build/again/SHA256SUMS" &&
+        dev/verify-release.sh "$build/dist" ;;
     soak) dev/soak.sh "$build" "$build/soak" 60 ;;
     *)
         echo "nightly: there is no run called $1" >&2

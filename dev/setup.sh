@@ -77,6 +77,8 @@ esac
 case $work in
 nightly)
     need spin has spin
+    need curl has curl # for dev/release.sh
+    need debootstrap has debootstrap # for dev/verify-release.sh
     want prometheus has promtool
     want chromium has chromium
     ;;

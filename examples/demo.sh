@@ -1,22 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Watch a model train while its workers are killed and replaced: `make demo`, or examples/demo.sh BUILD.
-# Nothing is written outside a temporary folder, nothing is fetched. Takes about a minute and a half.
+# Watch a model train while its workers are killed and replaced: `make demo`, or `python -m spotnik.demo`.
+# Usage: demo.sh PROGRAMS SPOTNIK: the folder with charlm and demo_report, and the command.
+# Nothing is fetched. Only the report is written outside a temporary folder. Takes about a minute and a half.
 #   DEMO_SECONDS=N     length of the run with revocations, and of the undisturbed one (default 35)
 #   DEMO_KILL_EVERY=T  time between two of them (default 3s)
 #   DEMO_KEEP=1        keep the folder with the logs
-#   DEMO_REPORT=STEM   where the report of the run with revocations goes (default BUILD/demo-report)
+#   DEMO_REPORT=STEM   where the report of the run with revocations goes (default demo-report)
+#   DEMO_TEXT=FILE     what the model learns (default: what charlm finds on the machine)
 # Exit status: 0 when every promise in the table was kept.
 set -eu
 export LC_ALL=C # the model may write any byte
 
-build=${1:-build}
+programs=$1
+spotnik=$2
 seconds=${DEMO_SECONDS:-35}
 kill_every=${DEMO_KILL_EVERY:-3s}
 workers=4
-report=$build/examples/demo_report
-charlm=$build/examples/charlm
-spotnik=$build/cli/spotnik
+report=$programs/demo_report
+charlm=$programs/charlm
 
 for program in "$report" "$charlm" "$spotnik"; do
     if [ ! -x "$program" ]; then
@@ -45,7 +47,7 @@ job()
     shift 2
     : >"$dir/$name.log"
     if ! "$report" follow "$dir/$name.log" "$steps" "$dir/$name.out" \
-        "$spotnik" run "$@" -- "$charlm" --quiet --steps "$steps" --write 400 --log "$dir/$name.log"; then
+        "$spotnik" run "$@" -- "$charlm" ${DEMO_TEXT:+--text "$DEMO_TEXT"} --quiet --steps "$steps" --write 400 --log "$dir/$name.log"; then
         echo "demo: the job ended with an error; its last words were:" >&2
         tail -n 20 "$dir/$name.out" >&2
         exit 1
@@ -54,7 +56,7 @@ job()
 
 # A job of one says whether this build can serve pages here; then the workers do, from this port on.
 http=
-if SPOTNIK_HTTP=0 "$build/examples/minimal" >/dev/null 2>&1; then
+if SPOTNIK_HTTP=0 "$charlm" --quiet --steps 1 >/dev/null 2>&1; then
     http="--http 9640"
     echo "While workers are killed, look at http://localhost:9640/ (or the next port, where that one is taken)."
 fi
@@ -85,7 +87,7 @@ grep -aF "$tag" "$dir/churn.out" | cut -c "$((${#tag} + 2))-" | tr -cd '[:print:
 echo
 "$report" table "$dir/churn.log" "$dir/calm.log" "$steps"
 echo
-told=${DEMO_REPORT:-$build/demo-report}
+told=${DEMO_REPORT:-demo-report}
 if "$spotnik" report "$dir/events" -o "$told" --title "The demo's run with revocations" >/dev/null 2>"$dir/report.err"; then
     echo "What the job did, lost and took: $told.html"
 else

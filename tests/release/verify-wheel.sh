@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Inside a bare system, from dev/verify-release.sh: the wheel installs without a compiler, trains through kills, resumes
+# after the loss of all members, and shows the demo.
+set -eu
+cd /root
+
+! command -v cc gcc clang || {
+    echo "verify: this system has a compiler, so it proves nothing" >&2
+    exit 1
+}
+python3 -m venv venv
+PATH=/root/venv/bin:$PATH
+pip install -q --no-index --no-deps --disable-pip-version-check /spotnik-*.whl
+
+version=$(python -c 'import spotnik; print(spotnik.__version__)')
+[ "$(spotnik --version)" = "spotnik $version" ]
+
+echo "verify: kills"
+spotnik run -n 2:3 --respawn --kill-every 200ms -- python /train.py 3000 >out 2>&1 || {
+    tail out
+    exit 1
+}
+grep "3000 steps counted" out | tail -n 1
+grep -o '[1-9][0-9]* killed by us' out
+
+echo "verify: resume"
+export SPOTNIK_CHECKPOINT=/root/checkpoints SPOTNIK_CHECKPOINT_STEPS=100 SPOTNIK_JOB=resumes
+python /train.py 100000000 kill >out || :
+steps=$(($(cat out) + 200))
+spotnik run -q -n 2 -- python /train.py "$steps" | tee out
+grep -q "$steps steps counted" out
+! grep -q "was 1$" out
+unset SPOTNIK_CHECKPOINT SPOTNIK_CHECKPOINT_STEPS SPOTNIK_JOB
+
+if [ -n "$(ls -A /wheels)" ] && pip install -q --no-index --find-links /wheels --disable-pip-version-check torch; then
+    echo "verify: PyTorch"
+    spotnik run -n 2:3 --respawn --kill-every 3s -- python /minimal.py >out 2>&1 || {
+        tail out
+        exit 1
+    }
+    grep "epoch 19" out
+    grep -o '[1-9][0-9]* killed by us' out
+fi
+
+echo "verify: demo"
+DEMO_SECONDS=8 DEMO_KILL_EVERY=3s NO_COLOR=1 python -m spotnik.demo >out 2>&1 || {
+    tail -n 30 out
+    exit 1
+}
+tail -n 20 out
+grep -q '<svg' spotnik-demo.html
