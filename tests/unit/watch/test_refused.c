@@ -53,7 +53,7 @@ TEST(one_line_a_minute)
         free(watch.event[i].line);
 }
 
-/* What was altered on its way is counted; the first is told. */
+/* Altered messages are counted; an event tells of the first. */
 TEST(an_altered_message_is_told_once)
 {
     uint32_t before = watch.event_count;
