@@ -24,7 +24,7 @@ NODES = 8
 
 
 def blocks():
-    """The page's commands, those under the first heading and those under the second."""
+    """The page's commands, by headings: an array; nodes with GPUs, which this Slurm has not; one allocation."""
     with open(GUIDE) as file:
         return re.findall(r"^```sh\n(.*?)^```$", file.read(), re.M | re.S)
 
@@ -98,7 +98,7 @@ def batch_shell(lab, block, folder):
 
 
 def main():
-    submit, allocate = blocks()
+    submit, _, allocate = blocks()
     with tempfile.TemporaryDirectory(prefix="spotnik-slurm-") as folder, Lab(folder, NODES) as lab:
         lab.env["PATH"] = f"{tools(folder + '/tools')}:{lab.env['PATH']}"
         if not LIMIT:
