@@ -43,7 +43,7 @@ EPOCHS = 5  # of 11 steps; the last one of each has 3 samples: some processes ha
 class Case:
     """How a script makes its model, and what its loop does."""
 
-    cut: Optional[Callable[[nn.Module, int], Any]] = None  # among so many processes; None: not at all
+    cut: Optional[Callable[[nn.Module, int], Any]] = None  # shards it among that number of processes; None: none do
     build: Callable[[], nn.Module] = network
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] = lambda model: torch.optim.AdamW(
         model.parameters(), lr=0.01

@@ -197,7 +197,7 @@ class Stateful(DataLoader[Any]):
     """As torchdata's: an iterator and a state of its own."""
 
     def __iter__(self) -> Any:
-        raise NotImplementedError
+        raise AssertionError("shard() iterates the data itself, never this loader")
 
     def state_dict(self) -> dict[str, int]:
         return {"at": 0}
