@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags of what passes behind the handshake in bulk: GMAC with AES-128 by OpenSSL, which costs
- * little more than a checksum. One seal is one direction of one connection. Its key comes by HKDF
- * from the key that the handshake gave that direction, so no two connections share one.
+/* Tags of what passes behind the handshake in bulk: GMAC with AES-128. One seal is one direction of
+ * one connection. Its key comes by HKDF from the key that the handshake gave that direction, so no
+ * two connections share one.
  *
  * A tag has a number, which is its nonce, is not sent, and must never be used twice for bytes that
  * leave the process: GMAC under a repeated nonce gives its key away. Callers count what they send
@@ -17,7 +17,7 @@
 #define SPOTNIK_SEAL_BYTES 16
 
 struct spotnik_seal {
-    void *context; /* EVP_MAC_CTX */
+    void *context; /* see seal.c */
     /* The connection does not leave the host: nothing is computed, and every tag is good. */
     bool bare;
     bool failed; /* OpenSSL has, in the message at hand: no receiver takes its tag */
