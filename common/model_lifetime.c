@@ -19,37 +19,31 @@ static int by_age(const void *left, const void *right)
     return (int)b->lost - (int)a->lost;
 }
 
-int spotnik_survival_estimate(struct spotnik_life *lives, size_t count, bool count_censored,
+int spotnik_survival_estimate(struct spotnik_life *lives, size_t count,
                               struct spotnik_survival *survival_out, struct spotnik_fault *fault)
 {
     struct spotnik_survival s = { 0 };
-    double alive = 1, greenwood = 0;
-    size_t at_risk = 0;
+    double alive = 1;
+    size_t at_risk = count;
 
     s.age_s = calloc(count + 1, sizeof(double));
     s.alive = calloc(count + 1, sizeof(double));
-    s.variance = calloc(count + 1, sizeof(double));
-    if (!s.age_s || !s.alive || !s.variance) {
+    if (!s.age_s || !s.alive) {
         spotnik_survival_free(&s);
         return spotnik_fault_set(fault, "out of memory for %zu lifetimes", count);
     }
     qsort(lives, count, sizeof(*lives), by_age);
-    for (size_t i = 0; i < count; i++)
-        at_risk += count_censored || lives[i].lost;
     for (size_t i = 0; i < count; i++) {
         if (!lives[i].lost) {
-            at_risk -= count_censored;
+            at_risk--;
             continue;
         }
         alive *= 1 - 1 / (double)at_risk;
-        if (at_risk > 1)
-            greenwood += 1 / ((double)at_risk * (double)(at_risk - 1));
         at_risk--;
         if (s.count && s.age_s[s.count - 1] == lives[i].age_s)
             s.count--;
         s.age_s[s.count] = lives[i].age_s;
-        s.alive[s.count] = alive;
-        s.variance[s.count++] = alive * alive * greenwood;
+        s.alive[s.count++] = alive;
     }
     *survival_out = s;
     return 0;
@@ -59,12 +53,10 @@ void spotnik_survival_free(struct spotnik_survival *survival)
 {
     free(survival->age_s);
     free(survival->alive);
-    free(survival->variance);
     *survival = (struct spotnik_survival){ 0 };
 }
 
-double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s,
-                             double *error_out)
+double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s)
 {
     size_t low = 0, high = survival->count;
 
@@ -75,8 +67,6 @@ double spotnik_survival_lost(const struct spotnik_survival *survival, double age
         else
             high = middle;
     }
-    if (error_out)
-        *error_out = low ? sqrt(survival->variance[low - 1]) : 0;
     return low ? 1 - survival->alive[low - 1] : 0;
 }
 
