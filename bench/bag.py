@@ -3,7 +3,7 @@
 """A bag of simulations on machines that come and go as in a trace, against the same simulations undisturbed.
 
     bag.py --spotnik SPOTNIK --sim BAG_SIM [--trace TRACE.csv] [--short | --pace | --overhead]
-    bag.py --spotnik SPOTNIK --lmp LMP --trace TRACE.csv [--picture machines.svg]
+    bag.py --spotnik SPOTNIK --lmp LMP --trace TRACE.csv
 
 A trace has rows `milliseconds,add|remove,node`; without one, lives are drawn from the published bathtub. It runs
 --speed times as fast, over and over until the bag is done; a machine that is removed is killed, with no notice. Once
@@ -53,7 +53,6 @@ def options():
     parser.add_argument("--rounds", type=int, default=2, help="with --overhead: jobs of each slot")
     parser.add_argument("--pairs", type=int, default=3, help="with --overhead: times that both are run")
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes; nothing is said of overhead")
-    parser.add_argument("--picture", help="the machines' time line, as SVG (matplotlib)")
     given = parser.parse_args()
     if (given.sim is None) == (given.lmp is None):
         parser.error("say --sim or --lmp")
@@ -205,7 +204,7 @@ class Machines:
 
     def __init__(self, given, program, folder, lifetime):
         self.given, self.folder, self.bag = given, folder, folder / "jobs.bag"
-        self.live, self.lives, self.kills, self.begun = {}, [], 0, time.monotonic()
+        self.live, self.kills, self.begun = {}, 0, time.monotonic()
         self.words = [
             given.spotnik,
             "bag",
@@ -236,19 +235,15 @@ class Machines:
             os.environ, SPOTNIK_STALE_MS="4000" if self.given.pace else "1000", SPOTNIK_HOST=f"{node}.{self.born}"
         )
         with open(self.folder / "workers.log", "a") as log:
-            self.live[node] = (
-                subprocess.Popen(self.words, env=env, cwd=self.folder, stdout=log, stderr=log),
-                self.now(),
-            )
+            self.live[node] = subprocess.Popen(self.words, env=env, cwd=self.folder, stdout=log, stderr=log)
 
     def remove(self, node):
         if node not in self.live:
             return
-        worker, since = self.live.pop(node)
+        worker = self.live.pop(node)
         self.kills += worker.poll() is None
         worker.kill()
         worker.wait()
-        self.lives.append((node, since, self.now()))
 
     def clear(self):
         for node in list(self.live):
@@ -257,11 +252,10 @@ class Machines:
     def bury(self):
         """Workers that ended by themselves: all is done, or they could not reach the folder when they began."""
         codes = []
-        for node, (worker, since) in list(self.live.items()):
+        for node, worker in list(self.live.items()):
             if worker.poll() is not None:
                 codes.append(worker.returncode)
                 del self.live[node]
-                self.lives.append((node, since, self.now()))
         return codes
 
 
@@ -317,22 +311,6 @@ def storm(given, machines, rows, wishes=()):
 def check(fine, what):
     if not fine:
         sys.exit(f"FAILED: {what}")
-
-
-def picture(path, lives):
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    nodes = list(dict.fromkeys(node for node, _, _ in lives))
-    figure, axes = pyplot.subplots(figsize=(8, 0.35 * len(nodes) + 1.2))
-    for node, since, until in lives:
-        axes.barh(nodes.index(node), until - since, left=since, height=0.7, color="tab:blue", edgecolor="white")
-    axes.set(
-        yticks=range(len(nodes)), yticklabels=nodes, xlabel="seconds", title="machines of the trace, each bar a life"
-    )
-    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
 
 
 def report(given, bag):
@@ -429,8 +407,6 @@ def survive(given, program, folder, rows, lives):
     print(f"the folder away for {given.away_s:g} s: {facts['attempts']} attempts, each job done once, each result and")
     print("trajectory with the bits of the undisturbed run")
     print(f"recomputed {share:.1f} % of the useful work, makespan {facts['makespan_s']:.0f} s", flush=True)
-    if given.picture:
-        picture(given.picture, machines.lives)
 
 
 def tallied(program, folder):
