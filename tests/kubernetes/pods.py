@@ -7,8 +7,8 @@ without a word costs its member and comes back; a name server that is away distu
 and made anew go on at the very next step.
 
 Pods run the container's command, environment and paths as the manifest has them: the secret is mounted at /etc/spotnik, the claim at
-/data, and `python train.py` is a worker of the tests. Those of jobset.yaml and trainer-runtime.yaml meet, too, and leave when they
-are deleted; so do those of a file that `spotnik plan` has written, and of those that `spotnik kubernetes` prints. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
+/data, and `python train.py` is a worker of the tests. Those of a file that `spotnik plan` has written,
+and of those that `spotnik kubernetes` prints, meet, too, and leave when they are deleted. Those of bag.yaml share one bag; one that is deleted gives its jobs back, and its successor goes on.
 
     pods.py SPOTNIK WORKER SIM FOLDER"""
 
@@ -456,7 +456,7 @@ def bag():
 def main():
     with tempfile.TemporaryDirectory(prefix="spotnik-plan-") as folder:
         made = [printed(folder, kind) for kind in ("job", "jobset", "trainjob")]
-        for name in (planned(folder), "jobset.yaml", "trainer-runtime.yaml", *made):
+        for name in (planned(folder), *made):
             others(name)
     bag()
     files_before = os.listdir("/tmp")
