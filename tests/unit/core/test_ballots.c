@@ -4,12 +4,10 @@
  * second accepted proposal; here every case is one call. */
 #include <string.h>
 
-#include "pair.h"
-#include "tests.h"
+#include "pair_fixture.h"
 
 enum { MEMBERS = 5, MARK = 1000, STRANGER = 5000 };
 
-static struct pair pair;
 static struct spotnik_report report[MEMBERS];
 static struct spotnik_entry entry[MEMBERS];
 
@@ -60,13 +58,6 @@ static int assemble_apart(void **state)
     pair_assemble(&pair);
     memset(&said, 0, sizeof said);
     pair.before = listens;
-    return 0;
-}
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
     return 0;
 }
 

@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a data frame belongs: by epoch, step, bucket and number, never by when it comes. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 /* Three members, settled; node 1 has begun step 1 and started its buckets, its predecessor 0 has
  * not. */
@@ -41,7 +31,7 @@ static enum spotnik_verdict place(uint32_t from, struct spotnik_chunk_header hea
 
 /* Claim: the next frame of the predecessor is taken; of anybody else, out of turn or of no bucket
  * there is, it is a breach. */
-TEST_WITH(take, NULL, close_pair)
+TEST_PAIR(take)
 {
     struct spotnik_chunk_header header;
 
@@ -60,7 +50,7 @@ TEST_WITH(take, NULL, close_pair)
 }
 
 /* Claim: a frame of an older epoch is dropped, one of a later epoch waits. */
-TEST_WITH(epochs, NULL, close_pair)
+TEST_PAIR(epochs)
 {
     struct spotnik_chunk_header header = { 0 };
 
@@ -75,7 +65,7 @@ TEST_WITH(epochs, NULL, close_pair)
 
 /* Claim: while a recovery is decided frames of the running epoch are dropped, and nothing is
  * sent. */
-TEST_WITH(frozen, NULL, close_pair)
+TEST_PAIR(frozen)
 {
     struct spotnik_transfer transfer;
     struct spotnik_chunk_header header;
@@ -93,7 +83,7 @@ TEST_WITH(frozen, NULL, close_pair)
 }
 
 /* Claim: a payload that was being read when the recovery began does not count. */
-TEST_WITH(done_too_late, NULL, close_pair)
+TEST_PAIR(done_too_late)
 {
     assemble();
     struct spotnik_chunk_header header = frame();
@@ -109,7 +99,7 @@ TEST_WITH(done_too_late, NULL, close_pair)
 
 /* Claim: a frame for a bucket that the caller has not started, or of a step it has not begun,
  * waits; of a step committed already it is dropped. */
-TEST_WITH(caller_is_behind, NULL, close_pair)
+TEST_PAIR(caller_is_behind)
 {
     struct spotnik_chunk_header header;
 
@@ -148,7 +138,7 @@ static void run_different(uint32_t odd, bool size, uint64_t goal, bool leaves)
 
 /* Claim: programs that differ in the size or the number of buckets are told so, both of them, also
  * in the last step of the job, which the one with fewer buckets commits before anybody can tell. */
-TEST_WITH(mismatch, NULL, close_pair)
+TEST_PAIR(mismatch)
 {
     for (uint32_t kind = 0; kind < 24; kind++) {
         uint32_t odd = kind & 1;
@@ -164,7 +154,7 @@ TEST_WITH(mismatch, NULL, close_pair)
 
 /* Claim: the same where the frames that would show it are lost with a view change: the hand-over
  * says how many buckets the step has. */
-TEST_WITH(mismatch_handed_over, NULL, close_pair)
+TEST_PAIR(mismatch_handed_over)
 {
     pair_open(&pair, 2, 1, 0, 0);
     pair_assemble(&pair);
@@ -197,7 +187,7 @@ TEST_WITH(mismatch_handed_over, NULL, close_pair)
 }
 
 /* Claim: a bucket of other type or operation is a mismatch too. */
-TEST_WITH(layout, NULL, close_pair)
+TEST_PAIR(layout)
 {
     for (int kind = 0; kind < 2; kind++) {
         assemble();
@@ -236,7 +226,7 @@ static void run_to_the_end(uint32_t count)
 
 /* Claim: whichever member is the odd one, and however it differs: all end, and all name two
  * members, of which one is the odd one, and what each of these has. */
-TEST_WITH(all_end, NULL, close_pair)
+TEST_PAIR(all_end)
 {
     for (uint32_t kind = 0; kind < 5 * DIFFERENCES; kind++) {
         uint32_t count = kind / DIFFERENCES < 3 ? 3 : 5, odd = kind / DIFFERENCES % count;
@@ -264,7 +254,7 @@ TEST_WITH(all_end, NULL, close_pair)
 }
 
 /* Claim: a finished result offered to a member that has to reduce the step itself is dropped. */
-TEST_WITH(unwanted_handover, NULL, close_pair)
+TEST_PAIR(unwanted_handover)
 {
     struct spotnik_chunk_header header;
 

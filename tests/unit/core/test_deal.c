@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uneven shares: weights made of a step's results act on the next one, on every member alike, and
  * follow their members over losses, joiners and steps that are reduced again. */
-#include "pair.h"
-
 #include "base/time.h"
-#include "tests.h"
+#include "pair_fixture.h"
 
-static struct pair pair;
 static const uint32_t weight[NODES_MAX] = { 18, 12, 9, 1, 1, 1, 1, 1 };
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
 
 static void assert_ledgers_equal(uint32_t a, uint32_t b)
 {
@@ -24,7 +14,7 @@ static void assert_ledgers_equal(uint32_t a, uint32_t b)
 
 /* Claim: the first step is even; what its results say holds from the next one on, exactly, for
  * every member. */
-TEST_WITH(the_next_step_is_uneven, NULL, close_pair)
+TEST_PAIR(the_next_step_is_uneven)
 {
     pair_open_dealt(&pair, 3, 3, 1000, 39, weight);
     pair_assemble(&pair);
@@ -42,7 +32,7 @@ TEST_WITH(the_next_step_is_uneven, NULL, close_pair)
 
 /* Claim: lost before anybody began the next step, a member's weight goes with it, and the others
  * keep theirs. */
-TEST_WITH(survivors_keep_their_weight, NULL, close_pair)
+TEST_PAIR(survivors_keep_their_weight)
 {
     pair_open_dealt(&pair, 3, 2, 1000, 39, weight);
     pair_assemble(&pair);
@@ -62,7 +52,7 @@ TEST_WITH(survivors_keep_their_weight, NULL, close_pair)
 
 /* Claim: lost in a step that has begun, the step keeps its shares; afterwards weights stand by rank
  * in the new view. */
-TEST_WITH(a_begun_step_keeps_its_shares, NULL, close_pair)
+TEST_PAIR(a_begun_step_keeps_its_shares)
 {
     pair_open_dealt(&pair, 3, 2, 1000, 39, weight);
     pair_assemble(&pair);
@@ -91,7 +81,7 @@ TEST_WITH(a_begun_step_keeps_its_shares, NULL, close_pair)
 }
 
 /* Claim: who comes in gets the mean of the others' weights. */
-TEST_WITH(a_joiner_gets_the_mean, NULL, close_pair)
+TEST_PAIR(a_joiner_gets_the_mean)
 {
     pair_open_dealt(&pair, 3, 2, 1000, 45, weight);
     pair.node[2].alive = false;

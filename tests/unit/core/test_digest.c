@@ -2,17 +2,7 @@
 /* Digests of results: members that differ find out by their heartbeats, the odd one ends, and
  * nobody else does. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void assemble(uint32_t count)
 {
@@ -40,7 +30,7 @@ static void assert_failed(uint32_t node, bool failed)
 }
 
 /* Claim: equal results are compared, and nobody ends. */
-TEST_WITH(equal_results, NULL, close_pair)
+TEST_PAIR(equal_results)
 {
     for (uint32_t count = 2; count <= 6; count++) {
         assemble(count);
@@ -56,7 +46,7 @@ TEST_WITH(equal_results, NULL, close_pair)
 
 /* Claim: one result that differs, once, ends the member that got it, and nobody else; the others go
  * on. */
-TEST_WITH(the_odd_one_ends, NULL, close_pair)
+TEST_PAIR(the_odd_one_ends)
 {
     for (uint32_t count = 3; count <= 6; count++)
         for (uint32_t odd = 0; odd < count; odd++) {
@@ -76,7 +66,7 @@ TEST_WITH(the_odd_one_ends, NULL, close_pair)
 }
 
 /* Claim: of two nobody knows which is right, so both end. */
-TEST_WITH(two_both_end, NULL, close_pair)
+TEST_PAIR(two_both_end)
 {
     assemble(2);
     pair.node[1].wrong_step = 3;
@@ -88,7 +78,7 @@ TEST_WITH(two_both_end, NULL, close_pair)
 
 /* Claim: two neighbours with the same wrong result do not vouch for each other. They end, and so
  * may those beside them. */
-TEST_WITH(two_of_a_kind_end, NULL, close_pair)
+TEST_PAIR(two_of_a_kind_end)
 {
     assemble(6);
     pair.node[2].wrong_step = pair.node[3].wrong_step = 4;
@@ -104,7 +94,7 @@ TEST_WITH(two_of_a_kind_end, NULL, close_pair)
 /* Claim: two that are wrong each in its own way both end, although the view changes when the first
  * does. Nobody else does, but for a member that stands between them and has nobody to agree
  * with. */
-TEST_WITH(two_different_ones_end, NULL, close_pair)
+TEST_PAIR(two_different_ones_end)
 {
     for (uint32_t apart = 1; apart <= 3; apart++) {
         assemble(6);
@@ -121,7 +111,7 @@ TEST_WITH(two_different_ones_end, NULL, close_pair)
 
 /* Claim: one step that differs is found out though all after it are the same, and no heartbeat told
  * of it alone. */
-TEST_WITH(one_among_many, NULL, close_pair)
+TEST_PAIR(one_among_many)
 {
     assemble(4);
     steps(3);
@@ -137,7 +127,7 @@ TEST_WITH(one_among_many, NULL, close_pair)
 }
 
 /* Claim: what differed before a view changed is still found out after it. */
-TEST_WITH(a_view_change_hides_nothing, NULL, close_pair)
+TEST_PAIR(a_view_change_hides_nothing)
 {
     assemble(5);
     steps(3);

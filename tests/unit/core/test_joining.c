@@ -2,22 +2,12 @@
 /* How long a joiner stays out: a wait for it that was in vain costs it a rest in proportion to that
  * wait, and to nothing else. And who is no joiner any more. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
+#include "pair_fixture.h"
 
 #define LONG_AGO (60 * SPOTNIK_S)
 #define SOON SPOTNIK_S /* two rests after the shortest wait */
 #define BEHIND 2       /* steps: near enough that everybody waits for it */
 #define JOINER 3
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
 
 /* One more step, which ends the recovery that the last view belongs to. */
 static void step(void)
@@ -73,7 +63,7 @@ static void be_silent(uint64_t silence_ns)
 
 /* Claim: a suspicion that was taken back, however long the silence was, makes neither a later
  * recovery look long nor a joiner rest long. */
-TEST_WITH(a_suspicion_taken_back_is_none, NULL, close_pair)
+TEST_PAIR(a_suspicion_taken_back_is_none)
 {
     uint32_t taken_back = 0;
     for (uint64_t ms = 1; ms <= 1500; ms += 3) {
@@ -99,7 +89,7 @@ TEST_WITH(a_suspicion_taken_back_is_none, NULL, close_pair)
 
 /* Claim: a joiner does not rest for a view that a loss has forced upon the members, however long
  * the token took: nobody waited for it. */
-TEST_WITH(no_rest_for_a_loss, NULL, close_pair)
+TEST_PAIR(no_rest_for_a_loss)
 {
     assemble();
     ask();
@@ -137,7 +127,7 @@ static void hear_enter(uint64_t epoch)
 /* Claim: a member that was left out is not let in once more by what it had asked as a joiner, when
  * that was held up on the way. One that is a joiner still, because it heard of no view that held
  * it, is let in when it asks at our epoch. */
-TEST_WITH(an_old_wish_lets_nobody_in, NULL, close_pair)
+TEST_PAIR(an_old_wish_lets_nobody_in)
 {
     assemble();
     uint64_t asked = pair_status(&pair, 0).epoch;
@@ -159,7 +149,7 @@ TEST_WITH(an_old_wish_lets_nobody_in, NULL, close_pair)
 
 /* Claim: a joiner that asks another member while the first one has everybody wait for it is let in
  * when that wait ends, if it has come near. */
-TEST_WITH(it_asked_another_meanwhile, NULL, close_pair)
+TEST_PAIR(it_asked_another_meanwhile)
 {
     assemble();
     uint32_t frozen = pair.node[2].frozen;

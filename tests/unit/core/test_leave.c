@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Planned departure: the leaver votes, hands over what only it holds, and then goes. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void leave(uint32_t node)
 {
@@ -36,7 +26,7 @@ static void assert_member(uint32_t node, uint32_t size, uint64_t committed)
 }
 
 /* Claim: a leaver goes after one view change, nobody counts it as a loss, and the rest go on. */
-TEST_WITH(one_leaves, NULL, close_pair)
+TEST_PAIR(one_leaves)
 {
     assemble(3, 2);
     uint64_t epoch = pair_status(&pair, 0).epoch;
@@ -53,7 +43,7 @@ TEST_WITH(one_leaves, NULL, close_pair)
 
 /* Claim: a leaver in the middle of a step takes its contribution along; the rest reduce the step
  * without it. */
-TEST_WITH(leaves_in_a_step, NULL, close_pair)
+TEST_PAIR(leaves_in_a_step)
 {
     assemble(3, 0);
     pair_goal(&pair, 1);
@@ -82,7 +72,7 @@ static bool alone_has(uint32_t holder, uint32_t count)
 
 /* Claim: the sole holder of a step stays until somebody who stays has its result, bit for bit, even
  * when the hand-over takes many times longer than its first patience. */
-TEST_WITH(sole_holder, NULL, close_pair)
+TEST_PAIR(sole_holder)
 {
     assemble(2, 0);
     pair_goal(&pair, 1);
@@ -105,7 +95,7 @@ TEST_WITH(sole_holder, NULL, close_pair)
 }
 
 /* Claim: when everybody leaves, everybody gets away. */
-TEST_WITH(everybody_leaves, NULL, close_pair)
+TEST_PAIR(everybody_leaves)
 {
     for (uint32_t count = 1; count <= 4; count++) {
         assemble(count, 2);
@@ -133,7 +123,7 @@ static bool dies_leaving(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: of two the smaller id may leave while the larger stays, whether its process ends the
  * moment it may or even before it has told of the new view: the larger is not parked. */
-TEST_WITH(smaller_of_two_leaves, NULL, close_pair)
+TEST_PAIR(smaller_of_two_leaves)
 {
     for (int early = 0; early < 2; early++) {
         assemble(2, 1);
@@ -149,7 +139,7 @@ TEST_WITH(smaller_of_two_leaves, NULL, close_pair)
 }
 
 /* Claim: a leave asked for while a recovery is under way happens in the view after it. */
-TEST_WITH(leaves_during_recovery, NULL, close_pair)
+TEST_PAIR(leaves_during_recovery)
 {
     assemble(4, 1);
     pair_goal(&pair, 3);
@@ -166,7 +156,7 @@ TEST_WITH(leaves_during_recovery, NULL, close_pair)
 }
 
 /* Claim: a leaver and a loss at the same time cost the rest nothing but a view or two. */
-TEST_WITH(leaver_and_loss, NULL, close_pair)
+TEST_PAIR(leaver_and_loss)
 {
     for (uint32_t when = 0; when < 30; when++) {
         assemble(4, 1);
@@ -184,7 +174,7 @@ TEST_WITH(leaver_and_loss, NULL, close_pair)
 }
 
 /* Claim: a joiner that leaves before it is in just leaves. */
-TEST_WITH(joiner_leaves, NULL, close_pair)
+TEST_PAIR(joiner_leaves)
 {
     pair_open(&pair, 1, 1, 0, 0);
     pair_event(&pair, 0, (struct spotnik_event){ .kind = SPOTNIK_EVENT_JOIN });

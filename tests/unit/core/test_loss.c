@@ -3,17 +3,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void assemble(uint32_t count)
 {
@@ -91,7 +81,7 @@ static uint32_t committed(uint64_t step)
 /* Claim: whenever one of them dies, the survivors commit the step it died in, all with one result:
  * the exact sum over the survivors, or, where a survivor had committed before, that very result,
  * with the dead one's contribution in it. */
-TEST_WITH(any_moment, NULL, close_pair)
+TEST_PAIR(any_moment)
 {
     uint32_t reduced_again = 0, handed_over = 0;
 
@@ -131,7 +121,7 @@ static bool dies_sending(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: whoever dies when it is about to pass on PREPARE, ACCEPT or RESTART, the initiator or
  * another, the rest end in one view of the living and go on. */
-TEST_WITH(dies_in_a_pass, NULL, close_pair)
+TEST_PAIR(dies_in_a_pass)
 {
     static const enum spotnik_message_kind passes[] = { SPOTNIK_MESSAGE_PREPARE,
                                                         SPOTNIK_MESSAGE_ACCEPT,
@@ -160,7 +150,7 @@ TEST_WITH(dies_in_a_pass, NULL, close_pair)
 
 /* Claim: of the messages of a recovery any one may be the last of its sender: the second, too,
  * after a first got away. */
-TEST_WITH(dies_in_a_second_ballot, NULL, close_pair)
+TEST_PAIR(dies_in_a_second_ballot)
 {
     for (victim = 0; victim < 3; victim++)
         for (fatal = SPOTNIK_MESSAGE_PREPARE; fatal <= SPOTNIK_MESSAGE_RESTART; fatal++) {
@@ -192,7 +182,7 @@ static bool counts_restart(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: RESTART reaches every survivor once, and nobody sends more than three, however far apart
  * they stand. */
-TEST_WITH(restart_spreads, NULL, close_pair)
+TEST_PAIR(restart_spreads)
 {
     for (uint32_t warm = 1; warm <= 8; warm++) {
         pair_open_warm(&pair, 8, 1, 0, 0, warm);
@@ -216,7 +206,7 @@ TEST_WITH(restart_spreads, NULL, close_pair)
 
 /* Claim: whoever holds the proof of a death stops moving data at once, before any token: else the
  * token would wait at every hop for a member busy with a step that cannot commit. */
-TEST_WITH(proof_freezes, NULL, close_pair)
+TEST_PAIR(proof_freezes)
 {
     assemble(4);
     pair_goal(&pair, 1);
@@ -236,7 +226,7 @@ TEST_WITH(proof_freezes, NULL, close_pair)
 }
 
 /* Claim: two that die at once on opposite sides make two initiators, and still one view. */
-TEST_WITH(two_initiators, NULL, close_pair)
+TEST_PAIR(two_initiators)
 {
     assemble(6);
     pair_goal(&pair, 1);
@@ -281,7 +271,7 @@ TEST(two_silences)
 }
 
 /* Claim: all but one may die at once, cleanly; the last one goes on by itself. */
-TEST_WITH(all_but_one, NULL, close_pair)
+TEST_PAIR(all_but_one)
 {
     assemble(5);
     pair_goal(&pair, 1);
@@ -322,7 +312,7 @@ static bool dies_half_told(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: a heartbeat that tells of a view its sender died before passing on does not make the last
  * survivor park: it voted for that view, nobody fenced it, and all ends are clean. */
-TEST_WITH(last_hears_of_a_view, NULL, close_pair)
+TEST_PAIR(last_hears_of_a_view)
 {
     assemble(4);
     pair_goal(&pair, 1);
@@ -350,7 +340,7 @@ TEST_WITH(last_hears_of_a_view, NULL, close_pair)
 
 /* Claim: one loss costs three control messages per survivor: PREPARE and ACCEPT go round, RESTART
  * spares the initiator. No member starts a second ballot. */
-TEST_WITH(messages, NULL, close_pair)
+TEST_PAIR(messages)
 {
     for (uint32_t size = 3; size <= NODES_MAX; size++) {
         assemble(size);
@@ -367,7 +357,7 @@ TEST_WITH(messages, NULL, close_pair)
 
 /* Claim: a broken data connection between two that live makes a new view of the same members, and
  * the step is reduced again. */
-TEST_WITH(channel_down, NULL, close_pair)
+TEST_PAIR(channel_down)
 {
     assemble(3);
     uint64_t epoch = pair_status(&pair, 0).epoch;
@@ -384,7 +374,7 @@ TEST_WITH(channel_down, NULL, close_pair)
 
 /* Claim: samples of the lost return to the pool: with one of four lost, its share is drawn again,
  * and none twice. */
-TEST_WITH(samples_return, NULL, close_pair)
+TEST_PAIR(samples_return)
 {
     pair_open(&pair, 4, 4, 64, 8);
     pair_assemble(&pair);
@@ -423,7 +413,7 @@ static bool cut_off_when_chosen(struct pair *of, uint32_t node, const struct spo
 /* Claim: a view that one member may have installed is the one that the rest install, though that
  * member is silent by now and they could do without it; only then do they go on to a view without
  * it. */
-TEST_WITH(chosen_stands, NULL, close_pair)
+TEST_PAIR(chosen_stands)
 {
     assemble(5);
     second_epoch = pair_status(&pair, 0).epoch + 1;
@@ -443,7 +433,7 @@ TEST_WITH(chosen_stands, NULL, close_pair)
 
 /* Claim: a view that is too small to go on, and began with a laggard, is settled once more when the
  * laggard has been served, so that a joiner may have the step the others wait with. */
-TEST_WITH(settles_while_waiting, NULL, close_pair)
+TEST_PAIR(settles_while_waiting)
 {
     uint32_t cases = 0;
 

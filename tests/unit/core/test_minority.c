@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Silence: who goes on, who parks, who is told afterwards that it was left behind (P1). */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void assemble(uint32_t count)
 {
@@ -46,7 +36,7 @@ static void assert_parked(uint32_t node)
 
 /* Claim: of two that do not hear each other the smaller id goes on and the larger parks; once they
  * hear each other again the larger learns that it was left behind. */
-TEST_WITH(two_cut, NULL, close_pair)
+TEST_PAIR(two_cut)
 {
     assemble(2);
     pair_cut(&pair, 0, 1, true);
@@ -64,7 +54,7 @@ TEST_WITH(two_cut, NULL, close_pair)
 
 /* Claim: the larger of two parks when the smaller is stopped, and goes on with it when it is heard
  * again: nothing is lost. */
-TEST_WITH(two_smaller_stops, NULL, close_pair)
+TEST_PAIR(two_smaller_stops)
 {
     assemble(2);
     pair_stop(&pair, 0, true);
@@ -81,7 +71,7 @@ TEST_WITH(two_smaller_stops, NULL, close_pair)
 
 /* Claim: the larger of two that parked for silence goes on alone as soon as the smaller is proven
  * dead. */
-TEST_WITH(two_smaller_dies, NULL, close_pair)
+TEST_PAIR(two_smaller_dies)
 {
     assemble(2);
     pair_stop(&pair, 0, true);
@@ -94,7 +84,7 @@ TEST_WITH(two_smaller_dies, NULL, close_pair)
 
 /* Claim: a stopped member that wakes to find FENCED and the clean end of all others does not take
  * that for deaths it may survive: they went on without it, committed, and only then died. */
-TEST_WITH(fenced_is_not_gone, NULL, close_pair)
+TEST_PAIR(fenced_is_not_gone)
 {
     for (uint32_t count = 2; count <= 5; count++) {
         uint32_t last = count - 1;
@@ -128,7 +118,7 @@ static bool stuck_voter(struct pair *of, uint32_t node, const struct spotnik_act
 
 /* Claim: who has voted without a member says so first on every new link to it, also when hearing it
  * makes it try again at once. */
-TEST_WITH(fenced_comes_first, NULL, close_pair)
+TEST_PAIR(fenced_comes_first)
 {
     assemble(3);
     pair.before = stuck_voter;
@@ -147,7 +137,7 @@ TEST_WITH(fenced_comes_first, NULL, close_pair)
 }
 
 /* Claim: the same when the old link is lost too and a new one says nothing but a later epoch. */
-TEST_WITH(moved_on_is_not_gone, NULL, close_pair)
+TEST_PAIR(moved_on_is_not_gone)
 {
     assemble(2);
     pair_cut(&pair, 0, 1, true);
@@ -195,7 +185,7 @@ static bool stops_who_counts(struct pair *on, uint32_t node, const struct spotni
 /* Claim: a silence that lasts across a view counts from where it began. The others must first
  * install what the stopped one may have decided, a view that holds it, and are not patient with it
  * a second time. */
-TEST_WITH(silence_across_a_view, NULL, close_pair)
+TEST_PAIR(silence_across_a_view)
 {
     uint32_t went_on = 0;
     assemble(5);
@@ -210,7 +200,7 @@ TEST_WITH(silence_across_a_view, NULL, close_pair)
 }
 
 /* Claim: a link that ends before the other has said a word proves no clean death. */
-TEST_WITH(unheard_is_not_gone, NULL, close_pair)
+TEST_PAIR(unheard_is_not_gone)
 {
     assemble(2);
     pair_cut(&pair, 0, 1, true);
@@ -229,7 +219,7 @@ TEST_WITH(unheard_is_not_gone, NULL, close_pair)
 
 /* Claim: of five, three go on; the two parked ones are left behind when the network heals, and may
  * join anew. */
-TEST_WITH(majority, NULL, close_pair)
+TEST_PAIR(majority)
 {
     assemble(5);
     for (uint32_t a = 0; a < 2; a++)
@@ -251,7 +241,7 @@ TEST_WITH(majority, NULL, close_pair)
 }
 
 /* Claim: of four cut in halves the one with the smallest id goes on, the other never does. */
-TEST_WITH(halves, NULL, close_pair)
+TEST_PAIR(halves)
 {
     assemble(4);
     for (uint32_t a = 0; a < 4; a += 2)
@@ -266,7 +256,7 @@ TEST_WITH(halves, NULL, close_pair)
 
 /* Claim: nobody has a majority: all park. When healed, a majority goes on as soon as it has found
  * itself, in one view, and whoever was not in time is told so. */
-TEST_WITH(all_park, NULL, close_pair)
+TEST_PAIR(all_park)
 {
     uint32_t members = 0, excluded = 0;
 
@@ -294,7 +284,7 @@ TEST_WITH(all_park, NULL, close_pair)
 
 /* Claim: a stopped member of three is voted out, told so when it wakes, and then does nothing
  * more. */
-TEST_WITH(stopped, NULL, close_pair)
+TEST_PAIR(stopped)
 {
     assemble(3);
     pair_stop(&pair, 1, true);
@@ -309,7 +299,7 @@ TEST_WITH(stopped, NULL, close_pair)
 }
 
 /* Claim: a short pause, below the limit of silence, costs no view. */
-TEST_WITH(short_pause, NULL, close_pair)
+TEST_PAIR(short_pause)
 {
     assemble(3);
     uint32_t views = pair.node[0].views;
@@ -334,7 +324,7 @@ static bool looks_at_enter(struct pair *of, uint32_t node, const struct spotnik_
 
 /* Claim: a joiner links to the members before it asks to be let in. So it goes on when all others
  * die at once right after, though its sponsor was the only one it had to do with. */
-TEST_WITH(joiner_meets_all_first, NULL, close_pair)
+TEST_PAIR(joiner_meets_all_first)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair.before = looks_at_enter;
@@ -358,7 +348,7 @@ TEST_WITH(joiner_meets_all_first, NULL, close_pair)
 /* Claim: a certificate says how far the dead had gone. One of a later view than ours proves an end,
  * and no more; when we have come to that view it proves that the dead had not gone on without us,
  * and the survivor goes on. */
-TEST_WITH(certificate_of_a_later_view, NULL, close_pair)
+TEST_PAIR(certificate_of_a_later_view)
 {
     for (uint64_t ahead = 0; ahead < 2; ahead++) {
         assemble(2);
@@ -414,7 +404,7 @@ static const struct spotnik_founding another = { .id = 77, .root = 77, .founded_
 
 /* Claim: a view of another founding, however much later, is none of ours: nobody gives up its
  * lineage for it. */
-TEST_WITH(another_founding_is_not_followed, NULL, close_pair)
+TEST_PAIR(another_founding_is_not_followed)
 {
     assemble(2);
     uint64_t epoch = pair_status(&pair, 1).epoch;
@@ -427,7 +417,7 @@ TEST_WITH(another_founding_is_not_followed, NULL, close_pair)
 }
 
 /* Claim: it is kept until then. */
-TEST_WITH(certificate_waits_for_its_view, NULL, close_pair)
+TEST_PAIR(certificate_waits_for_its_view)
 {
     assemble(2);
     struct spotnik_event death = { .kind = SPOTNIK_EVENT_DEATH,
@@ -452,7 +442,7 @@ static void end_heard(enum spotnik_proof proof)
 /* Claim: the end of a connection from another host proves a death only together with a dial that is
  * refused next, and with nobody in between. A dial that ran out of time first makes the refusal
  * worthless. */
-TEST_WITH(end_and_refusal, NULL, close_pair)
+TEST_PAIR(end_and_refusal)
 {
     static const struct {
         enum spotnik_proof proof;
@@ -483,7 +473,7 @@ TEST_WITH(end_and_refusal, NULL, close_pair)
 
 /* Claim: who takes the dial lives, and nothing is held against it: both go on, in one view, and
  * nobody is lost. */
-TEST_WITH(end_and_answer, NULL, close_pair)
+TEST_PAIR(end_and_answer)
 {
     for (uint32_t first = 0; first < 2; first++) {
         assemble(2);

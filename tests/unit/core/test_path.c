@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two hosts that do not reach each other, and all others reach both: one of the two is left out. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void assemble(uint32_t count)
 {
@@ -63,7 +53,7 @@ static uint32_t left_out(uint32_t count, uint32_t a, uint32_t b)
 /* Claim: whichever two of three, four or five do not hear each other: one of them is left out,
  * and steps go on. Ring neighbours find it by silence. The others are told by their drivers:
  * there it is the one with the larger id, and the other names the path. */
-TEST_WITH(any_two, NULL, close_pair)
+TEST_PAIR(any_two)
 {
     for (uint32_t count = 3; count <= 5; count++)
         for (uint32_t a = 0; a < count; a++)
@@ -88,7 +78,7 @@ TEST_WITH(any_two, NULL, close_pair)
 }
 
 /* Claim: data that do not arrive count although heartbeats do, also between two hosts. */
-TEST_WITH(data_alone, NULL, close_pair)
+TEST_PAIR(data_alone)
 {
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count);
@@ -101,7 +91,7 @@ TEST_WITH(data_alone, NULL, close_pair)
 }
 
 /* Claim: one way is as good as none: its driver leaves unread who does not hear it. */
-TEST_WITH(unheard, NULL, close_pair)
+TEST_PAIR(unheard)
 {
     for (uint32_t count = 3; count <= 5; count++)
         for (uint32_t a = 0; a < count; a++) {
@@ -117,7 +107,7 @@ TEST_WITH(unheard, NULL, close_pair)
 
 /* Claim: two of four that a second broken path cuts off at the same time, each from another: the
  * view that the lineage rule allows goes on, and nobody for ever waits for it. */
-TEST_WITH(two_pairs, NULL, close_pair)
+TEST_PAIR(two_pairs)
 {
     assemble(5);
     pair_cut(&pair, 0, 1, true);
@@ -133,7 +123,7 @@ TEST_WITH(two_pairs, NULL, close_pair)
 
 /* Claim: a joiner that does not reach one member is not let in, and costs the members no ballot.
  * After two seconds its sponsor and it name the path. It is let in when the path works. */
-TEST_WITH(joiner, NULL, close_pair)
+TEST_PAIR(joiner)
 {
     assemble(5);
     pair_event(&pair, 4, (struct spotnik_event){ .kind = SPOTNIK_EVENT_LEAVE });
@@ -158,7 +148,7 @@ TEST_WITH(joiner, NULL, close_pair)
 
 /* Claim: a member that is stopped is not taken for one behind a broken path: the others go on
  * without it as fast as ever. */
-TEST_WITH(stopped, NULL, close_pair)
+TEST_PAIR(stopped)
 {
     assemble(5);
     pair_stop(&pair, 2, true);
@@ -189,7 +179,7 @@ static void kernel_answers(uint32_t count, uint32_t stopped, uint64_t duration_n
 
 /* Claim: who says nothing, while its kernel answers, is waited for three times as long, and no
  * longer. */
-TEST_WITH(kernel, NULL, close_pair)
+TEST_PAIR(kernel)
 {
     assemble(3);
     pair_stop(&pair, 1, true);

@@ -2,22 +2,13 @@
 /* Pause check: who was stopped commits nothing before a quorum has said that it has promised
  * nothing. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
+#include "pair_fixture.h"
 
 /* Shorter than the silence that counts as loss, longer than what is forgiven without a question. */
 #define NOTICED_NS (200 * SPOTNIK_MS)
 #define UNNOTICED_NS (150 * SPOTNIK_MS)
 
-static struct pair pair;
 static uint32_t watched, assured_before, committed_early;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
 
 /* All have committed step 1 and are in step 2. */
 static void assemble(uint32_t count, uint32_t warm_count)
@@ -63,7 +54,7 @@ static bool watch(struct pair *the, uint32_t node, const struct spotnik_action *
 
 /* Claim: a member that was stopped for a while in which nobody suspected it asks everybody, commits
  * once most of them have answered, and no view changes for it. */
-TEST_WITH(asks_and_goes_on, NULL, close_pair)
+TEST_PAIR(asks_and_goes_on)
 {
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count, NODES_MAX);
@@ -86,7 +77,7 @@ TEST_WITH(asks_and_goes_on, NULL, close_pair)
 }
 
 /* Claim: lateness that others bear with costs no question. */
-TEST_WITH(short_stops_are_not_noticed, NULL, close_pair)
+TEST_PAIR(short_stops_are_not_noticed)
 {
     assemble(3, NODES_MAX);
     for (int i = 0; i < 10; i++) {
@@ -100,7 +91,7 @@ TEST_WITH(short_stops_are_not_noticed, NULL, close_pair)
 }
 
 /* Claim: a member that is stopped again before it has sent a heartbeat asks again. */
-TEST_WITH(stopped_again_before_a_tick, NULL, close_pair)
+TEST_PAIR(stopped_again_before_a_tick)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_ACK };
     struct spotnik_event any = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };
@@ -119,7 +110,7 @@ TEST_WITH(stopped_again_before_a_tick, NULL, close_pair)
 }
 
 /* Claim: members of one host, who bear with each other for longer, may also be late for longer. */
-TEST_WITH(one_host_is_patient, NULL, close_pair)
+TEST_PAIR(one_host_is_patient)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair_together(&pair, 1, 0, 0);
@@ -136,7 +127,7 @@ TEST_WITH(one_host_is_patient, NULL, close_pair)
 
 /* Claim: who wakes up when the others have gone on without it is told by the first word it says,
  * and commits nothing. */
-TEST_WITH(left_behind, NULL, close_pair)
+TEST_PAIR(left_behind)
 {
     for (uint32_t count = 3; count <= 5; count++) {
         assemble(count, NODES_MAX);
@@ -158,7 +149,7 @@ TEST_WITH(left_behind, NULL, close_pair)
 
 /* Claim: when all were stopped (a laptop sleeps) they assure each other, and go on in the same
  * view. */
-TEST_WITH(all_were_stopped, NULL, close_pair)
+TEST_PAIR(all_were_stopped)
 {
     for (uint32_t count = 2; count <= 5; count++) {
         assemble(count, NODES_MAX);
@@ -193,7 +184,7 @@ static void unlink_nodes(uint32_t a, uint32_t b)
 
 /* Claim: in a ring where nobody is linked to a quorum a ballot gives the answer: a view of the same
  * members, and nobody is lost. */
-TEST_WITH(without_links_to_a_quorum, NULL, close_pair)
+TEST_PAIR(without_links_to_a_quorum)
 {
     assemble(8, 1);
     for (uint32_t i = 3; i < 8; i++) /* whom it met when it came in */
@@ -212,7 +203,7 @@ TEST_WITH(without_links_to_a_quorum, NULL, close_pair)
 }
 
 /* Claim: who has promised assures nobody. */
-TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
+TEST_PAIR(the_frozen_do_not_answer)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_CHECK, .serial = 5 };
 
@@ -232,7 +223,7 @@ TEST_WITH(the_frozen_do_not_answer, NULL, close_pair)
 
 /* Claim: an answer to a question that was asked before counts no more, nor one of another epoch or
  * of an unauthenticated peer. */
-TEST_WITH(old_answers_do_not_count, NULL, close_pair)
+TEST_PAIR(old_answers_do_not_count)
 {
     struct spotnik_message message = { .kind = SPOTNIK_MESSAGE_PAUSE_ACK };
     struct spotnik_event answer = { .kind = SPOTNIK_EVENT_MESSAGE, .message.body = &message };

@@ -3,20 +3,10 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 /* Claim: a founder and a joiner make a view of two, one epoch after the founding. */
-TEST_WITH(founder_and_joiner, NULL, close_pair)
+TEST_PAIR(founder_and_joiner)
 {
     pair_open(&pair, 2, 1, 0, 0);
     pair_assemble(&pair);
@@ -31,7 +21,7 @@ TEST_WITH(founder_and_joiner, NULL, close_pair)
 }
 
 /* Claim: eight that start at once stand in one view, the same for all. */
-TEST_WITH(eight, NULL, close_pair)
+TEST_PAIR(eight)
 {
     pair_open(&pair, 8, 1, 0, 0);
     pair_assemble(&pair);
@@ -47,7 +37,7 @@ TEST_WITH(eight, NULL, close_pair)
 }
 
 /* Claim: a member alone commits its own input. */
-TEST_WITH(alone, NULL, close_pair)
+TEST_PAIR(alone)
 {
     pair_open(&pair, 1, 1, 0, 0);
     pair.node[0].buckets = 2;
@@ -59,7 +49,7 @@ TEST_WITH(alone, NULL, close_pair)
 }
 
 /* Claim: three members commit the exact sum of their inputs, in every bucket and step. */
-TEST_WITH(sums, NULL, close_pair)
+TEST_PAIR(sums)
 {
     pair_open(&pair, 3, 3, 0, 0);
     for (uint32_t i = 0; i < 3; i++)
@@ -76,7 +66,7 @@ TEST_WITH(sums, NULL, close_pair)
 }
 
 /* Claim: the mean is weighted by what each caller said: 1, 2 and 5 of 8. */
-TEST_WITH(weighted_mean, NULL, close_pair)
+TEST_PAIR(weighted_mean)
 {
     static const uint64_t weight[] = { 1, 2, 5 };
 
@@ -97,7 +87,7 @@ TEST_WITH(weighted_mean, NULL, close_pair)
 
 /* Claim: with a ledger the weights are the samples drawn, and a step draws `batch` of them
  * together. */
-TEST_WITH(ledger_weights, NULL, close_pair)
+TEST_PAIR(ledger_weights)
 {
     pair_open(&pair, 3, 3, 100, 8);
     for (uint32_t i = 0; i < 3; i++)
@@ -117,7 +107,7 @@ TEST_WITH(ledger_weights, NULL, close_pair)
 }
 
 /* Claim: nobody begins a step before the view has members_min. */
-TEST_WITH(members_min, NULL, close_pair)
+TEST_PAIR(members_min)
 {
     pair_open(&pair, 2, 2, 0, 0);
     pair.node[0].goal = 1;
@@ -135,7 +125,7 @@ TEST_WITH(members_min, NULL, close_pair)
 /* Claim: a founder that holds the state of a checkpoint goes on behind its step and at its place in
  * the data; who joins copies that state, and a loss in the first step is recovered from although
  * nobody has the result of the one before. */
-TEST_WITH(resume, NULL, close_pair)
+TEST_PAIR(resume)
 {
     struct spotnik_ledger ledger;
 
@@ -177,7 +167,7 @@ TEST_WITH(resume, NULL, close_pair)
 }
 
 /* Claim: a step without buckets still waits for everybody. */
-TEST_WITH(barrier, NULL, close_pair)
+TEST_PAIR(barrier)
 {
     pair_open(&pair, 3, 3, 0, 0);
     for (uint32_t i = 0; i < 3; i++)
@@ -195,7 +185,7 @@ TEST_WITH(barrier, NULL, close_pair)
 
 /* Claim: a joiner begins a step only when its stream has a frame of it; it replays each result bit
  * for bit, without samples, and only stable ones. */
-TEST_WITH(joiner_replays, NULL, close_pair)
+TEST_PAIR(joiner_replays)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
@@ -223,7 +213,7 @@ TEST_WITH(joiner_replays, NULL, close_pair)
 
 /* Claim: a joiner one step behind enters as a laggard, is served the settled result, and works in
  * the next step. */
-TEST_WITH(joiner_enters_as_laggard, NULL, close_pair)
+TEST_PAIR(joiner_enters_as_laggard)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
@@ -251,7 +241,7 @@ TEST_WITH(joiner_enters_as_laggard, NULL, close_pair)
 
 /* Claim: a joiner that dies while it copies, linked to a member, costs the members nothing: no
  * view, no frozen step. */
-TEST_WITH(joiner_dies, NULL, close_pair)
+TEST_PAIR(joiner_dies)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;
@@ -286,7 +276,7 @@ static bool counts_enter(struct pair *of, uint32_t node, const struct spotnik_ac
 
 /* Claim: a joiner asks another sponsor when one does nothing for long, even if it replays step
  * after step meanwhile and so never waits for as long as a heartbeat. */
-TEST_WITH(joiner_leaves_a_deaf_sponsor, NULL, close_pair)
+TEST_PAIR(joiner_leaves_a_deaf_sponsor)
 {
     pair_open(&pair, 3, 1, 0, 0);
     pair.count = 2;

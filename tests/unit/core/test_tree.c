@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
+#include "pair_fixture.h"
 
 enum { MEMBERS = 7, MARK = 1000 };
 
-static struct pair pair;
 static struct spotnik_report report[MEMBERS];
 static struct spotnik_entry entry[MEMBERS];
 
@@ -99,13 +97,6 @@ static int assemble(void **state)
 {
     (void)state;
     open_with(3);
-    return 0;
-}
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
     return 0;
 }
 

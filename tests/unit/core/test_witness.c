@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact ties in a lineage that has a witness: the script plays the folder. */
 #include "base/time.h"
-#include "pair.h"
-#include "tests.h"
-
-static struct pair pair;
-
-static int close_pair(void **state)
-{
-    (void)state;
-    pair_close(&pair);
-    return 0;
-}
+#include "pair_fixture.h"
 
 static void assemble(uint32_t count)
 {
@@ -69,7 +59,7 @@ TEST(the_named_goes_on)
 }
 
 /* Claim: without an answer both park; an answer that comes late is as good. */
-TEST_WITH(late, NULL, close_pair)
+TEST_PAIR(late)
 {
     cut_two();
     uint64_t epoch = epoch_of(1);
@@ -81,7 +71,7 @@ TEST_WITH(late, NULL, close_pair)
 }
 
 /* Claim: an answer of another epoch decides nothing. */
-TEST_WITH(of_another_epoch, NULL, close_pair)
+TEST_PAIR(of_another_epoch)
 {
     cut_two();
     tell(1, epoch_of(1) - 1, true);
@@ -91,7 +81,7 @@ TEST_WITH(of_another_epoch, NULL, close_pair)
 }
 
 /* Claim: two against two: one member of a half is named, and its half goes on. */
-TEST_WITH(halves_of_four, NULL, close_pair)
+TEST_PAIR(halves_of_four)
 {
     assemble(4);
     for (uint32_t a = 0; a < 2; a++)
@@ -110,7 +100,7 @@ TEST_WITH(halves_of_four, NULL, close_pair)
 
 /* Claim: who has asked in this epoch asks again, whoever bids: it may be named, and have lost the
  * answer. Others' ballots make nobody ask that never saw a tie itself. */
-TEST_WITH(asks_again, NULL, close_pair)
+TEST_PAIR(asks_again)
 {
     bool asked[8] = { false };
     uint32_t count = 0;
@@ -133,7 +123,7 @@ TEST_WITH(asks_again, NULL, close_pair)
 }
 
 /* Claim: a majority, and whoever survives proven deaths, ask nobody. */
-TEST_WITH(no_tie, NULL, close_pair)
+TEST_PAIR(no_tie)
 {
     assemble(3);
     pair_cut(&pair, 0, 1, true);
