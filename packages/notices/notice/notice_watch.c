@@ -252,8 +252,7 @@ struct notice_watch *notice_watch_new(const char *const *from, uint32_t count, u
     *ret_error = "no memory";
     if (!watch)
         return NULL;
-    *watch = (struct notice_watch){ .begun_ns = notice_clock_ns(),
-                                    .epoll = epoll_create1(EPOLL_CLOEXEC),
+    *watch = (struct notice_watch){ .epoll = epoll_create1(EPOLL_CLOEXEC),
                                     .interval_ns = interval_ns,
                                     .tell = teller,
                                     .context = context };
@@ -272,7 +271,6 @@ void notice_watch_free(struct notice_watch *watch)
     if (!watch)
         return;
     for (uint32_t i = 0; i < watch->count; i++) {
-        notice_reach_stop(&watch->source[i]);
         if (watch->source[i].free)
             watch->source[i].free(&watch->source[i]);
     }
@@ -290,8 +288,7 @@ static void do_due(struct notice_watch *watch)
         if (source->presence == NOTICE_ABSENT || source->due_ns > notice_clock_ns())
             continue;
         source->due_ns = NOTICE_NEVER;
-        if (!notice_reach(source))
-            source->due(source);
+        source->due(source);
     }
 }
 

@@ -11,8 +11,7 @@
 #define NOTICE_NEVER UINT64_MAX
 #define NOTICE_MS UINT64_C(1000000)
 #define NOTICE_S (1000 * NOTICE_MS)
-/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. With the start
- * of the process it is 300 ms at most. */
+/* Patience of the first look for a cloud; a machine of a cloud answers in a few ms. */
 #define NOTICE_SEEK_MS 250
 #define NOTICE_ANSWER_MS 3000
 
@@ -34,8 +33,6 @@ struct notice_source {
     char told[200], risk[200];
     char base[300]; /* of URLs */
     void *own;
-    bool reaching; /* cloud_reach.c: a connection is under way, by this descriptor */
-    int reach;
 };
 
 struct notice_watch {
@@ -43,7 +40,6 @@ struct notice_watch {
     int epoll;
     uint32_t count;
     struct notice_source source[NOTICE_SOURCES_MAX];
-    uint64_t begun_ns; /* before anything else was done */
     uint64_t interval_ns;
     notice_teller *tell;
     void *context;
@@ -55,13 +51,6 @@ bool notice_gcp_open(struct notice_source *source, bool maintenance);
 bool notice_azure_open(struct notice_source *source);
 bool notice_exec_open(struct notice_source *source, const char *command);
 bool notice_file_open(struct notice_source *source, const char *path);
-
-/* ---- cloud_reach.c ---- */
-
-/* The source is due. True: it looks for its cloud, and whether anybody is there at all is not known
- * yet, or nobody is: it must not ask now. */
-bool notice_reach(struct notice_source *source);
-void notice_reach_stop(struct notice_source *source);
 
 /* ---- notice_watch.c ---- */
 uint64_t notice_clock_ns(void);
