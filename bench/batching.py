@@ -1,22 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic batching and gradient noise in running jobs: three workers of the character model at emulated speeds.
+"""Dynamic batching in running jobs: three workers of the character model at emulated speeds.
 
 Speeds are emulated (`bench/throttle.c`): a worker computes its samples and then waits until they have taken as long as they
-would on so many cores (CORE_MS a sample and core, give or take JITTER). In the part `duty` times follow the processor time that the samples really take,
-so that they are as noisy as the machine. Uniform shares are the same program with even shares, so both runs do
+would on so many cores (CORE_MS a sample and core, give or take JITTER). Uniform shares are the same program with even shares, so both runs do
 the same but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,
-                                             2:17:20; about 35, 65, 90 s), duty (the last one by processor time; 80 s), noise, overhead
-                                             (100 s each), cost (60 s);
-                                             each wants a machine with nothing else on it
+                                             2:17:20; about 35, 65, 90 s), cost (60 s); each wants a machine with nothing else on it
        bench/batching.py table DATA [FOLDER]         print the tables; with a folder, write batching.md and batching.svg there
-Needs Python 3.9 and the examples of the build; the noise part also numpy, and SPOTNIK_DATA, the folder that holds mnist10k/.
+Needs Python 3.9 and the examples of the build.
 """
 
 import json
-import math
 import os
 import resource
 import statistics
@@ -27,16 +23,13 @@ import tempfile
 import pictures
 
 MIXES = (("H = 2", (9, 12, 18)), ("H = 6", (3, 18, 18)), ("H = 10", (2, 17, 20)))  # cores; 39 in all
-DUTY = "H = 10, processor time"
 WAYS = (("uniform", "even"), ("dynamic", "dynamic"))
 BATCH, STEPS, SMOOTHED = 39 * 64, 60, 10
 CORE_MS = 2.5  # of one sample on one core; a step of balanced shares takes 2.5 ms * 64 = 160 ms
-NOISE_BATCHES, NOISE_SAMPLES = (48, 96, 192, 384, 768, 1536, 3072), 9216
 JITTER = 2  # percent, of a step's time, either way, by lot: no machine is exact
-OVERHEAD_BATCH = 1248
 COST_BATCH, COST_STEPS = 4, (200, 3000)
 SHARES = {"SPOTNIK_BATCHING": "dynamic"}
-OVERHEAD = {"nothing": {}, "agreed numbers, controller": SHARES, "and norms": {**SHARES, "SPOTNIK_NOISE": "scale"}}
+COSTS = {"nothing": {}, "agreed numbers, controller": SHARES}
 COLOURS = {"uniform": "#c0392b", "dynamic": "#1f5fbf"}
 
 
@@ -57,15 +50,14 @@ def run(build, options, environment, steps, batch):
     return [whole for _, whole in sorted(workers.items()) if len(whole) == steps]
 
 
-def throttle(speeds, paced):
-    text = ":".join(map(str, speeds))
-    return f"{text}@{1000 * CORE_MS / max(speeds):.3f}us~{JITTER}%" if paced else text
+def throttle(speeds):
+    return f"{':'.join(map(str, speeds))}@{1000 * CORE_MS / max(speeds):.3f}us~{JITTER}%"
 
 
-def shares(build, name, speeds, paced=True):
+def shares(build, name, speeds):
     result = {}
     for way, batching in WAYS:
-        slow = {"LD_PRELOAD": f"{build}/bench/throttle.so", "BENCH_THROTTLE": throttle(speeds, paced)}
+        slow = {"LD_PRELOAD": f"{build}/bench/throttle.so", "BENCH_THROTTLE": throttle(speeds)}
         # members tell their times where noise is measured
         workers = run(build, ["-n", "3", "--batching", batching], {"SPOTNIK_NOISE": "scale", **slow}, STEPS, BATCH)
         one = workers[0]
@@ -86,72 +78,33 @@ def processor_s():
     return used.ru_utime + used.ru_stime
 
 
-def step_cost(build, environment, steps=(20, 200), batch=OVERHEAD_BATCH):
-    """Of two workers at full speed: processor time of a step, all threads of both, and its time (median), in ms."""
+def step_cost(build, environment):
+    """Of two workers at full speed: processor time of a step, all threads of both, in ms."""
     spent = []
-    for count in steps:
+    for count in COST_STEPS:
         before = processor_s()
-        workers = run(build, ["-n", "2"], environment, count, batch)
+        run(build, ["-n", "2"], environment, count, COST_BATCH)
         spent.append(processor_s() - before)
-    one = workers[0]
-    times = [(one[s]["t_ns"] - one[s - 1]["t_ns"]) / 1e6 for s in range(30, count + 1)]
-    return 1000 * (spent[1] - spent[0]) / (steps[1] - steps[0]), statistics.median(times)
+    return 1000 * (spent[1] - spent[0]) / (COST_STEPS[1] - COST_STEPS[0])
 
 
-def overhead(build):
-    """What is on costs: runs in turn, with each way once in every round."""
-    result = {name: [] for name in OVERHEAD}
+def cost(build):
+    """Where there is next to nothing to compute, what is on can be seen beside the noise of the machine. In turns, six rounds."""
+    result = {name: [] for name in COSTS}
     for _ in range(6):
-        for name, environment in OVERHEAD.items():
+        for name, environment in COSTS.items():
             result[name].append(step_cost(build, environment))
     return result
 
 
-def cost(build):
-    """The same where there is next to nothing to compute, so that what is on can be seen beside the noise of the machine."""
-    result = {name: [] for name in OVERHEAD}
-    for _ in range(6):
-        for name, environment in OVERHEAD.items():
-            result[name].append(step_cost(build, environment, COST_STEPS, COST_BATCH))
-    return result
-
-
-def cost_table(data, step_ms):
-    """Above the run without anything in the same round; median over rounds, least and most; and what it is of `step_ms`."""
-    lines = ["| what is on | processor time of a step | more than without | of a step of batch 1248 |", "|---|---|---|---|"]
+def cost_table(data):
+    """Above the run without anything in the same round; median over rounds, least and most."""
+    lines = ["| what is on | processor time of a step | more than without |", "|---|---|---|"]
     for name, runs in data.items():
-        more = [1000 * (one[0] - none[0]) for one, none in zip(runs, data["nothing"])]
+        more = [1000 * (one - none) for one, none in zip(runs, data["nothing"])]
         least, most, middle = min(more), max(more), statistics.median(more)
-        lines.append(f"| {name} | {1000 * statistics.median(one[0] for one in runs):.0f} us | {middle:+.0f} us ({least:+.0f} to {most:+.0f}) | "
-                     f"{middle / 1000 / step_ms:+.2%} |")
+        lines.append(f"| {name} | {1000 * statistics.median(runs):.0f} us | {middle:+.0f} us ({least:+.0f} to {most:+.0f}) |")
     return lines
-
-
-def overhead_table(data):
-    """Against the run without anything in the same round; median over rounds, and the least and the most."""
-    lines = ["| what is on | processor time of a step | more than without | step | more than without |", "|---|---|---|---|---|"]
-    for name, runs in data.items():
-        cells = [name]
-        for i in range(2):
-            more = [one[i] / none[i] - 1 for one, none in zip(runs, data["nothing"])]
-            cells += [f"{statistics.median(one[i] for one in runs):.2f} ms",
-                      f"{statistics.median(more):+.1%} ({min(more):+.1%} to {max(more):+.1%})"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
-
-
-def noise(build):
-    """What is estimated of the gradients of a fixed model, for other and other batches."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    told = {**os.environ, "SPOTNIK_MAX": "8", "PYTHONPATH": f"{root}/python", "SPOTNIK_LIBRARY": f"{build}/src/libspotnik.so"}
-    result = {}
-    for batch in NOISE_BATCHES:
-        steps = 800 if batch < 200 else 300
-        command = [f"{build}/cli/spotnik", "run", "-q", "-n", "3", "--", sys.executable, f"{root}/bench/noise_worker.py",
-                   os.path.join(os.environ["SPOTNIK_DATA"], "mnist10k"), str(batch), str(steps)]
-        text = subprocess.run(command, env=told, capture_output=True, check=True, timeout=100, text=True).stdout
-        result[str(batch)] = json.loads(text[text.index("{"):text.rindex("}") + 1])
-    return result
 
 
 def smoothed(loss):
@@ -175,18 +128,11 @@ def outside(entry, first):
     return sum(1 - least / most > 0.05 for least, most in times) / len(times)
 
 
-def slope(points):
-    """Of log y over log x, least squares."""
-    xs, ys = [math.log(x) for x, _ in points], [math.log(y) for _, y in points]
-    x0, y0 = statistics.mean(xs), statistics.mean(ys)
-    return sum((x - x0) * (y - y0) for x, y in zip(xs, ys)) / sum((x - x0) ** 2 for x in xs)
-
-
 def shares_table(data):
     lines = ["| speeds | shares, uniform | shares, dynamic | spread, uniform | spread after 2 | above 5 % | step, uniform | step, dynamic | speed-up | "
              "bound | time to loss, uniform | dynamic | ratio | changes |",
              "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
-    for name, speeds in (*MIXES, (DUTY, MIXES[-1][1])):
+    for name, speeds in MIXES:
         if f"{name} dynamic" not in data:
             continue
         uniform, dynamic = (data.get(f"{name} {way}") for way, _ in WAYS)
@@ -197,28 +143,12 @@ def shares_table(data):
         step = [statistics.median(b - a for a, b in zip(entry["t_s"][first:], entry["t_s"][first + 1:]))
                 for entry in (uniform, dynamic)]
         bound = statistics.mean(speeds) / min(speeds)
-        mark = ", processor time" if name == DUTY else ""
-        cells = [":".join(map(str, speeds)) + mark, ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
+        cells = [":".join(map(str, speeds)), ":".join(map(str, uniform["shares"][-1])), ":".join(map(str, dynamic["shares"][-1])),
                  f"{spread(uniform, first):.0%}", f"{spread(dynamic, first):.1%}", f"{outside(dynamic, first):.0%}", f"{1000 * step[0]:.1f} ms",
                  f"{1000 * step[1]:.1f} ms", f"{step[0] / step[1]:.2f}", f"{bound:.2f}", f"{reach[0]:.2f} s", f"{reach[1]:.2f} s",
                  f"{reach[0] / reach[1]:.2f}", str(dynamic["adjustments"][-1])]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
-
-
-def noise_table(data):
-    lines = ["| batch | noise scale, estimated | exact | steps measured | relative deviation, measured | expected |",
-             "|---|---|---|---|---|---|"]
-    for batch, entry in sorted(data.items(), key=lambda item: int(item[0])):
-        expected = math.sqrt(entry["exact"] / int(batch) * (1 - int(batch) / NOISE_SAMPLES))
-        lines.append(f"| {batch} | {entry['noise_scale']:.0f} | {entry['exact']:.0f} | {entry['steps']} | {entry['deviation']:.3f} | "
-                     f"{expected:.3f} |")
-    return lines
-
-
-def noise_slope(data):
-    known = sorted((int(batch), entry) for batch, entry in data.items())
-    return slope([(batch, entry["deviation"] / math.sqrt(1 - batch / NOISE_SAMPLES)) for batch, entry in known])
 
 
 def plot(data):
@@ -235,11 +165,10 @@ def plot(data):
 
 
 def page(data):
-    lines = ["# Dynamic batching and gradient noise: runs", "",
+    lines = ["# Dynamic batching: runs", "",
              "Three workers of the character model (`examples/charlm`) on one machine of two cores, at emulated speeds; made by",
              "`bench/batching.py`. Workers compute their samples, and wait until these have taken as long as they would on so many cores,",
-             f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`bench/throttle.c`, 2:17:20@125us~{JITTER}%); in the row *processor time*, as long as the processor time they",
-             "took makes it (2:17:20): there times are as noisy as the machine.",
+             f"at {CORE_MS} ms a sample and core, give or take {JITTER} % of a step by lot (`bench/throttle.c`, 2:17:20@125us~{JITTER}%).",
              f"Global batch {BATCH}, {STEPS} steps, window 5. *Uniform* is the same program with even shares.", ""]
     if "shares" in data:
         lines += [*shares_table(data["shares"]), "",
@@ -250,22 +179,10 @@ def page(data):
                   "same, so both need the same steps, to rounding. *changes*: of shares in the whole run.", "",
                   "![slowest member's time](batching.svg)", ""]
     lines += [*data.get("remarks", []), ""]
-    if "overhead" in data:
-        lines += ["## Overhead", "", *overhead_table(data["overhead"]), "",
-                  f"Two workers of the character model at full speed, batch {OVERHEAD_BATCH}, in six rounds of one run each; processor time is that of all",
-                  "threads of all processes, from runs of 20 and of 200 steps. In brackets: the least and the most of the rounds.", ""]
-    if "overhead" in data and "cost" in data:
-        step_ms = statistics.median(one[0] for one in data["overhead"]["nothing"])
-        lines += [f"The same with a batch of {COST_BATCH}, so that there is next to nothing to compute, and what is on shows:", "",
-                  *cost_table(data["cost"], step_ms), "",
-                  f"Six rounds, runs of {COST_STEPS[0]} and of {COST_STEPS[1]} steps.", ""]
-    if "noise" in data:
-        deviation = noise_slope(data["noise"])
-        lines += ["## Noise of gradients by batch", "", *noise_table(data["noise"]), "",
-                  "Three workers, a softmax regression on handwritten digits at fixed parameters (`bench/noise_worker.py`). *exact*: tr(Σ)/|G|² over",
-                  f"all {NOISE_SAMPLES} digits. *Relative deviation*: |ḡ − G| / |G| of the averaged gradient ḡ, root mean square; expected (tr(Σ)/|G|²/batch)^½,",
-                  f"less what drawing without replacement takes off. Its slope in a log-log plot, that taken off, is {deviation:.3f} (−½). The estimate is of use",
-                  "where the batch is not far below the noise scale: below a tenth of it |G|² is lost in the noise of a few hundred steps.", ""]
+    if "cost" in data:
+        lines += ["## Cost", "", *cost_table(data["cost"]), "",
+                  f"Two workers at full speed, with a batch of {COST_BATCH}, so that there is next to nothing to compute; processor time is that of all",
+                  f"threads of both, from runs of {COST_STEPS[0]} and of {COST_STEPS[1]} steps, six rounds.", ""]
     return "\n".join(lines)
 
 
@@ -282,7 +199,7 @@ def main(arguments):
                     file.write(plot(data["shares"]))
         return
     mixes = {name.replace("H = ", "h"): (name, speeds) for name, speeds in MIXES}
-    parts = {**mixes, "duty": (DUTY, MIXES[-1][1], False), "noise": noise, "overhead": overhead, "cost": cost}
+    parts = {**mixes, "cost": cost}
     if len(arguments) != 3 or arguments[2] not in parts:
         raise SystemExit(__doc__)
     data = {}
