@@ -65,25 +65,9 @@ static struct agent_worker *start(struct run *run)
     return worker;
 }
 
-/* One of the workers that have committed a step, chosen by the seed: one that is still on its way
- * would be no loss to anybody. */
-static struct agent_worker *victim(struct run *run, uint32_t members)
-{
-    uint32_t skip = members ? (uint32_t)spotnik_prng_below(&run->prng, members) : 0;
-
-    for (uint32_t i = 0; i < run->agent.places; i++) {
-        struct agent_worker *worker = &run->agent.worker[i];
-        if (worker->pid && run_committed(run, worker) && !skip--)
-            return worker;
-    }
-    return NULL;
-}
-
 static void kill_one(struct run *run)
 {
-    uint32_t members = run_members(run);
-    struct agent_worker *worker =
-        run->state == RUN_DONE || members <= run->options->min ? NULL : victim(run, members);
+    struct agent_worker *worker = run->state == RUN_DONE ? NULL : run_victim(run);
 
     if (!worker)
         return;

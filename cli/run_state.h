@@ -82,6 +82,10 @@ uint64_t run_committed(const struct run *run, const struct agent_worker *worker)
 /* How many workers have committed a step. */
 uint32_t run_members(const struct run *run);
 
+/* run_victim.c: the worker to kill now, chosen by the seed among those that hold the newest state.
+ * NULL: no more of them are there than the minimum. */
+struct agent_worker *run_victim(struct run *run);
+
 /* Read what the members have told: steps, waits, strategies; say what the user should know. */
 void run_look(struct run *run, uint64_t now_ns);
 

@@ -274,6 +274,7 @@ void spotnik_death_renew(struct spotnik_death *death, struct spotnik_id self)
     __atomic_store_n(&death->own->id_high, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->epoch, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->left, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&death->own->committed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_low, self.low, __ATOMIC_SEQ_CST);
     __atomic_store_n(&death->own->id_high, self.high, __ATOMIC_SEQ_CST);
 }

@@ -49,7 +49,7 @@ struct spotnik_slot {
     /* low byte: enum spotnik_sync_mode; the next: enum spotnik_sync_reason */
     uint64_t told_what;
     uint64_t told_value, told_limit; /* bits of doubles: what was compared */
-    /* the last step this process has committed or repeated; 0: none yet */
+    /* the last step this member has committed or repeated; 0: none since it joined */
     uint64_t committed;
     /* its next step waits with `size` members for `needed`; needed 0: it does not wait */
     uint32_t size, needed;

@@ -327,6 +327,7 @@ TEST_WITH(the_agent_is_told, table_make, table_drop)
     assert_int_equal(own->left, 1);
     spotnik_death_renew(death, watcher_id); /* it joins again */
     assert_int_equal(own->left, 0);
+    assert_int_equal(own->committed, 0); /* and holds no state yet */
     spotnik_death_left(death, true);
     assert_int_equal(spotnik_death_start(death), 3);
     spotnik_death_gathered(death, 2);
