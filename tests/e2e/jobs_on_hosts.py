@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from faults.process import Process
 __all__ = ["PORT", "SPOTNIK", "STALE_MS", "WORKER", "CannotRunError", "Hosts", "Worker", "World", "ip"]
 
 SPOTNIK, WORKER = (os.path.abspath(word) for word in sys.argv[1:3])
-PATIENCE_S, STALE_MS, PORT = 90, 4000, 4100
+PATIENCE_S, STALE_MS, PORT, JOB = 90, 4000, 4100, "network-faults"
 
 
 class World(Job):
@@ -33,7 +34,7 @@ class World(Job):
 
     def start(self, host: int, *prefix: str, **more: str) -> Worker:
         env = {
-            "SPOTNIK_JOB": "network-faults",
+            "SPOTNIK_JOB": JOB,
             "SPOTNIK_BIND": f"{self.hosts.address(host)}:{PORT}",
             "SPOTNIK_HOST": f"{host}.{self.hosts.boots[host]}",
             "SPOTNIK_STALE_MS": str(STALE_MS),
@@ -86,6 +87,17 @@ class World(Job):
     def foundings(self) -> list[str]:
         return sorted(path.name for path in self.peers.glob("genesis-*"))
 
+    def status(self, host: int, *options: str, peers: str = "") -> str:
+        """What `spotnik status` says on that host; "" where nobody answers."""
+        words = [SPOTNIK, "status", "--peers", peers or self.spec, "--key-file", str(self.key), "--job", JOB]
+        words = self.hosts.on(host, *words, *options)
+        return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
+
+    def until_waiting(self, host: int, what: str) -> None:
+        """A process of that host that is no member yet says that it waits for this."""
+        peers = f"{self.hosts.address(host)}:{PORT}"
+        self.until(f"a status that says {what!r}", lambda: what in self.status(host, "--json", peers=peers))
+
     def exclusions(self) -> int:
         return sum(worker.exclusions for worker in self.workers)
 
@@ -94,9 +106,10 @@ class Worker(Process):
     """A process that reports its commits."""
 
     def __init__(self, *words: str, world: World, host: int, **more: Any) -> None:
-        self.world, self.name = world, f"{host}:{len(world.workers)}"
+        self.world, self.host, self.name = world, host, f"{host}:{len(world.workers)}"
         self.step = self.epoch = self.size = self.exclusions = self.before = 0
-        self.digest, self.last, self.errors, self.steps = "", "", [], []  # type: ignore[var-annotated]
+        self.digest, self.last, self.member, self.errors, self.steps = "", "", "", [], []  # type: ignore[var-annotated]
+        self.commits: list[tuple[int, int, int]] = []  # when, how long after the one before, in a view of how many
         self.told: list[str] = []  # what `spotnik run` said of itself
         super().__init__(*words, **more)
 
@@ -112,9 +125,12 @@ class Worker(Process):
             self.digest = words[2]
             self.before = int(words[1])
             self.steps.append(self.before)  # first, so that whoever sees a step finds it here
+            ns = int(words[6])
+            self.commits.append((ns, ns - self.commits[-1][0] if self.commits else 0, int(words[4])))
             self.step, self.epoch, self.size = self.before, int(words[3]), int(words[4])
         elif words[0] in ("excluded", "joined"):
             self.exclusions += words[0] == "excluded"
+            self.member = words[1] if words[0] == "joined" else self.member
             self.before = 0
         elif words[0] == "spotnik:":
             self.told.append(line)

@@ -16,13 +16,4 @@ extern char netns_address[NETNS_HOSTS][32]; /* of the hosts in them */
  * here. */
 bool netns_set_up(void);
 
-/* Pull the cable of a host, or plug it in again. */
-void netns_plug(uint32_t of, bool in);
-
-/* Hang a host on the other switch, or back on the first. */
-void netns_move(uint32_t of, bool two);
-
-/* What `from` sends to `to` arrives nowhere; the other direction is left as it is. */
-void netns_one_way(uint32_t from, uint32_t to, bool cut);
-
 #endif

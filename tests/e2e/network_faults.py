@@ -17,6 +17,7 @@ from pathlib import Path
 from jobs_on_hosts import CannotRunError, Hosts, World, ip
 from network_faults_common import COMMON
 from network_faults_cut_off import CUT_OFF
+from network_faults_cuts import CUTS
 from network_faults_founding import FOUNDING
 from network_faults_hostile import HOSTILE
 from network_faults_losses import LOSSES
@@ -27,7 +28,7 @@ from network_faults_proxies import PROXIED
 from network_faults_short import SHORT
 
 HOSTS = 5
-SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON, *CUT_OFF)
+SCENARIOS = (*FOUNDING, *PROXIED, *PATHS, *LOSSES, *HOSTILE, *ODD, *MISTAKEN, *SHORT, *COMMON, *CUT_OFF, *CUTS)
 
 
 def main() -> None:

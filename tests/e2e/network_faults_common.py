@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, Worker, World, ip

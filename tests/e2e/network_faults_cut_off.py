@@ -19,9 +19,8 @@ import shutil
 import signal
 from pathlib import Path
 
-from jobs_on_hosts import PORT, SPOTNIK, Worker, World, ip
-from network_faults_losses import complete
-from network_faults_paths import status
+from jobs_on_hosts import PORT, SPOTNIK, Worker, World
+from network_faults_losses import newest
 
 
 def at(world: World, *hosts: int) -> str:
@@ -49,8 +48,8 @@ def meet(one: World, other: World) -> None:
     other.go_on([stray])
     one.hosts.undo(apart)
     one.spec = at(one, 3)
-    told = one.until("a member to tell of the other job", lambda: "another job" in status(one, 3))
-    line = next(line for line in status(one, 3).splitlines() if "another job" in line)
+    told = one.until("a member to tell of the other job", lambda: "another job" in one.status(3))
+    line = next(line for line in one.status(3).splitlines() if "another job" in line)
     run = [SPOTNIK, "run", "-n", "1", "--respawn", "--bind", at(one, 4), "--"]
     newcomer = one.start(4, *run, SPOTNIK_PEERS=between)
     newcomer.rest()
@@ -80,24 +79,15 @@ def excluded(world: World) -> None:
     print("    back after " + ", ".join(f"{s:.2f} s" for s in took))
 
 
-def newest(saved: Path) -> int:
-    return complete(saved)[-1][0] if saved.exists() and complete(saved) else 0
-
-
-def cable(world: World, host: int, state: str) -> None:
-    """All paths at once: one after the other, they leave a majority on either side."""
-    ip("-n", f"{world.hosts.name}-sw", "link", "set", f"p{host}", state)
-
-
 def cut_off(world: World, saved: Path) -> tuple[list[Worker], Path]:
     """Three that go on, and where one of the two others has left its state."""
     run, beside = [SPOTNIK, "run", "--bind", f"{world.hosts.address(3)}:{PORT + 1}", "--"], at(world, 3)
     rest, two = [world.start(host) for host in range(3)], [world.start(3, *run), world.start(3, SPOTNIK_BIND=beside)]
     world.go_on([*rest, *two])
     world.until("a checkpoint", lambda: newest(saved) > 0)
-    cable(world, 3, "down")
+    world.hosts.cable(3, "down")
     took = world.until("those that are cut off to end", lambda: all(w.process.poll() is not None for w in two))
-    cable(world, 3, "up")
+    world.hosts.cable(3, "up")
     for worker in two:
         worker.rest()
         left = saved / f"minority-step-{worker.step:012}-{worker.digest}"

@@ -8,7 +8,12 @@
   containers  a newcomer in another PID namespace, or of another user, founds nothing beside a live
               process of its host. When that one has ended, a newcomer in another namespace waits
               for T, any other founds at once
-  prohibited  a firewall before the job answers newcomers with icmp-host-prohibited: they wait
+  prohibited  a firewall before the job refuses newcomers, with icmp-host-prohibited or resets: they wait
+  vanished    files of the folder of a live job are torn or removed: a newcomer that reaches nobody founds nothing, and
+              says what is missing; when it reaches the members it joins
+  listed      two of three listed members die, are started again and cut off from the rest: they found nothing;
+              healed, they join
+  outsiders   the only listed member dies, while others live: who takes its place joins these
   replaced    the genesis becomes a directory, a link to nowhere, a FIFO, another job's genesis: no
               second founding, and the job goes on
   readonly    the folder's file system turns read-only: members go on, a newcomer founds nothing,
@@ -46,13 +51,13 @@ def own(world: World) -> None:
 def twins(world: World) -> None:
     members = [world.start(0), world.start(1)]
     world.go_on(members)
-    ip("-n", f"{world.hosts.name}-sw", "link", "set", "p2", "down")
+    world.hosts.cable(2, "down")
     ip("-n", world.hosts.netns(2), "addr", "add", f"{world.hosts.address(0)}/32", "dev", "lo")
     newcomer = world.start(2, SPOTNIK_BIND=f"{world.hosts.address(0)}:{PORT}")
     world.waits(newcomer, members, 3 * STALE_MS / 1000)
     newcomer.process.kill()
     ip("-n", world.hosts.netns(2), "addr", "del", f"{world.hosts.address(0)}/32", "dev", "lo")
-    ip("-n", f"{world.hosts.name}-sw", "link", "set", "p2", "up")
+    world.hosts.cable(2, "up")
     world.go_on([*members, world.start(2)])
     if len(world.foundings()) != 1:
         world.fail(f"it has founded: {world.foundings()}")
@@ -104,19 +109,82 @@ def containers(world: World) -> None:
         newcomer.rest()
 
 
+def wall(world: World, how: str) -> list[tuple[int, tuple[str, ...]]]:
+    """What host 2 dials at hosts 0 and 1 is refused, and what these dial there."""
+    there, back = (f"-p tcp -{end} {world.hosts.address(2)} --syn -j REJECT --reject-with" for end in "sd")
+    rules = [world.hosts.rule(host, "INPUT", *there.split(), how) for host in (0, 1)]
+    return rules + [world.hosts.rule(host, "OUTPUT", *back.split(), "icmp-admin-prohibited") for host in (0, 1)]
+
+
 def prohibited(world: World) -> None:
     members = [world.start(0), world.start(1)]
     world.go_on(members)
-    words = f"INPUT -p tcp -s {world.hosts.address(2)} --syn -j REJECT --reject-with icmp-host-prohibited".split()
-    rules = [world.hosts.rule(host, *words) for host in (0, 1)]
-    words = f"OUTPUT -p tcp -d {world.hosts.address(2)} --syn -j REJECT --reject-with icmp-admin-prohibited".split()
-    rules += [world.hosts.rule(host, *words) for host in (0, 1)]
-    newcomer = world.start(2)
-    world.waits(newcomer, members, 2 * STALE_MS / 1000)
+    for how in ("icmp-host-prohibited", "tcp-reset"):
+        rules = wall(world, how)
+        newcomer = world.start(2)
+        world.waits(newcomer, members, 2 * STALE_MS / 1000)
+        world.hosts.undo(rules)
+        world.go_on([*members, newcomer])
+        if len(world.foundings()) != 1:
+            world.fail(f"it has founded: {world.foundings()}")
+        newcomer.end()
+        world.go_on(members)
+
+
+def vanished(world: World) -> None:
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    known, rules = set(world.peers.glob("member-*")), wall(world, "tcp-reset")
+
+    def tear() -> None:
+        for path in known:
+            os.truncate(path, 40)
+
+    def remove_all() -> None:
+        for path in world.peers.iterdir():
+            path.unlink()
+
+    for damage, left, says in (
+        (tear, 1, "member-"),
+        ((world.peers / "genesis-1").unlink, 0, "genesis-1 is missing"),
+        (remove_all, 0, "genesis-1 is missing"),
+    ):
+        damage()
+        newcomer = world.start(2)
+        world.until_waiting(2, says)
+        world.waits(newcomer, members, 2 * STALE_MS / 1000)
+        if len(world.foundings()) != left:
+            world.fail(f"it has founded: {world.foundings()}")
+        newcomer.kill()
+        for path in set(world.peers.glob("member-*")) - known:
+            path.unlink()  # the next newcomer listens there, too
+        world.go_on(members)
     world.hosts.undo(rules)
-    world.go_on([*members, newcomer])
-    if len(world.foundings()) != 1:
-        world.fail(f"it has founded: {world.foundings()}")
+    world.go_on([*members, world.start(2)])
+
+
+def listed(world: World) -> None:
+    world.spec = ",".join(f"{world.hosts.address(host)}:{PORT}" for host in range(3))
+    members = [world.start(host) for host in range(5)]
+    world.go_on(members)
+    for host in (1, 2):
+        members[host].kill()
+        world.hosts.cable(host, "down")
+    rest, again = [members[0], *members[3:]], [world.start(host) for host in (1, 2)]
+    for worker in again:
+        world.waits(worker, rest, STALE_MS / 1000)
+    world.go_on(rest)
+    for host in (1, 2):
+        world.hosts.cable(host, "up")
+    world.go_on([*rest, *again])
+
+
+def outsiders(world: World) -> None:
+    world.spec = f"{world.hosts.address(0)}:{PORT}"
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members)
+    members[0].kill()
+    world.go_on([*members[1:], world.start(0)])
 
 
 def replaced(world: World) -> None:
@@ -250,4 +318,4 @@ def kinds(world: World) -> None:
         subprocess.run(["umount", "-l", str(world.peers)], check=True)
 
 
-FOUNDING = (own, twins, containers, prohibited, replaced, readonly, restored, junk, kinds)
+FOUNDING = (own, twins, containers, prohibited, vanished, listed, outsiders, replaced, readonly, restored, junk, kinds)

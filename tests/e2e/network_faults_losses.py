@@ -5,7 +5,11 @@
               one before
   shrinking   four hosts lose two at once, then one more: the witness names those that are left
   reboot      all machines lose power and come back at their addresses, one of them late: they go
-              on from the checkpoint within T and 10 s
+              on from the checkpoint within T and 10 s; until then their status says what is waited for
+  halved      of two machines with a folder one loses power, either of them: the other goes on at once, by the witness
+  unnamed     the same without the witness: the survivor goes on after T, from its own state
+  orphan      all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not
+              from its memory but from the checkpoint, which is newer
   leaving     two members do not reach each other, and one leaves on a notice: the other goes on
   leaving3    two of three leave while the third is cut off: it goes on
   alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
@@ -22,12 +26,16 @@ import signal
 import time
 from pathlib import Path
 
-from jobs_on_hosts import STALE_MS, World, ip
+from jobs_on_hosts import STALE_MS, World
 
 
 def complete(saved: Path) -> list[tuple[int, Path]]:
     found = [(int(path.parent.name.split("-")[1]), path.parent) for path in saved.glob("step-*-*/manifest.json")]
     return sorted(found)
+
+
+def newest(saved: Path) -> int:
+    return complete(saved)[-1][0] if saved.exists() and complete(saved) else 0
 
 
 def torn(world: World) -> None:
@@ -39,7 +47,7 @@ def torn(world: World) -> None:
         world.hosts.power_off(host)
     for worker in members:
         worker.rest()
-    *_, (before, _), (newest, path) = complete(saved)
+    *_, (before, _), (last, path) = complete(saved)
     part = sorted(path.glob("part-*"))[0]
     os.truncate(part, part.stat().st_size - 1)
     world.forget_after(before)
@@ -48,7 +56,7 @@ def torn(world: World) -> None:
     world.go_on(new)
     first = min(w.steps[0] for w in new)
     if first != before + 1:
-        world.fail(f"they go on with step {first}; the torn checkpoint is of {newest}, the one before of {before}")
+        world.fail(f"they go on with step {first}; the torn checkpoint is of {last}, the one before of {before}")
     print(f"    new machines go on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s), at step {first}")
     for host in (0, 1):
         world.hosts.power_on(host)
@@ -59,7 +67,7 @@ def shrinking(world: World) -> None:
     world.go_on(members)
     for lost in ((0, 1), (2,)):
         for host in lost:
-            ip("-n", f"{world.hosts.name}-sw", "link", "set", f"p{host}", "down")
+            world.hosts.cable(host, "down")
         for host in lost:
             world.hosts.power_off(host)
         left = members[max(lost) + 1 :]
@@ -78,25 +86,85 @@ def reboot(world: World) -> None:
     world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
     members = [world.start(0), world.start(1)]
     founded = world.until("a founding, in a folder made for it", lambda: any(w.step for w in members))
-    world.until("a checkpoint", lambda: saved.exists() and len(complete(saved)) > 0)
+    world.until("a checkpoint", lambda: newest(saved) > 0)
     for host in (0, 1):
         world.hosts.power_off(host)
     for worker in members:
         worker.rest()
-    newest = complete(saved)[-1][0]
-    world.forget_after(newest)
+    kept = newest(saved)
+    world.forget_after(kept)
     for host in (0, 1):
         world.hosts.power_on(host)
-    first = world.start(0)
-    took = world.until("the first machine to go on", lambda: first.step > 0)
-    if first.steps[0] != newest + 1:
-        world.fail(f"it goes on with step {first.steps[0]} after checkpoint {newest}")
+    first, begun = world.start(0), time.monotonic()
+    world.until_waiting(0, f"waiting until it stays the same for {STALE_MS // 1000} s")
+    world.until("the first machine to go on", lambda: first.step > 0)
+    took = time.monotonic() - begun
+    if first.steps[0] != kept + 1:
+        world.fail(f"it goes on with step {first.steps[0]} after checkpoint {kept}")
     if took > STALE_MS / 1000 + max(
         10, 10 * founded
     ):  # a machine on which a founding without T takes long is given more
         world.fail(f"it took {took:.1f} s; a founding without T took {founded:.1f} s")
     print(f"    the first machine goes on after {took:.1f} s (T = {STALE_MS / 1000:.0f} s)")
     world.go_on([first, world.start(1)])
+
+
+def lose_one(world: World, name: str, smaller: bool, has_witness: bool) -> None:
+    """One of two machines, that of the smaller or of the larger id. The other goes on, and takes a newcomer in."""
+    job = World(world.hosts, world.root, name)
+    members = [job.start(0), job.start(1)]
+    job.go_on(members)
+    lost, left = sorted(members, key=lambda worker: worker.member, reverse=not smaller)
+    if not list(job.peers.glob("witness-*")):
+        job.fail("there is no witness in the folder")
+    for path in [] if has_witness else job.peers.glob("witness-*"):
+        path.unlink()
+    begun = time.monotonic()
+    job.hosts.power_off(lost.host)
+    step = left.step
+    if has_witness:
+        job.go_on([left], 40)
+        print(f"    {name} id loses power: the other goes on after {time.monotonic() - begun:.1f} s")
+        if len(job.foundings()) != 1:
+            job.fail(f"the survivor had to found the job again: {job.foundings()}")
+    job.go_on([left, job.start(2)], 40)
+    if step + 1 not in left.steps:
+        job.fail(f"the survivor did not go on from its own state, after step {step}")
+    print(f"    {name}: it goes on with a newcomer after {time.monotonic() - begun:.1f} s")
+    job.end()
+    world.hosts.power_on(lost.host)
+
+
+def halved(world: World) -> None:
+    lose_one(world, "larger", False, True)
+    lose_one(world, "smaller", True, True)
+
+
+def unnamed(world: World) -> None:
+    lose_one(world, "unnamed", True, False)
+
+
+def orphan(world: World) -> None:
+    saved = world.root / "checkpoints"
+    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_STEPS": "50"}
+    *others, left = [world.start(host) for host in range(3)]
+    world.go_on([*others, left])
+    world.hosts.cable(2, "down")
+    step = others[0].step
+    world.until("a checkpoint without it", lambda: newest(saved) > step + 50)
+    for host in (0, 1):
+        world.hosts.power_off(host)
+    for worker in others:
+        worker.rest()
+    had, kept = left.step, newest(saved)
+    world.forget_after(kept)
+    took = world.until("the one that is left to go on", lambda: left.size == 1 and left.step >= kept + 20)
+    if had > kept or kept + 1 not in left.steps:
+        world.fail(f"it was cut off at step {had}, and did not go on right after the checkpoint of {kept}")
+    print(f"    cut off at step {had}, goes on after the checkpoint of step {kept}, {took:.1f} s after the loss")
+    world.hosts.cable(2, "up")
+    for host in (0, 1):
+        world.hosts.power_on(host)
 
 
 def leave_apart(world: World, count: int, leavers: int) -> None:
@@ -219,4 +287,4 @@ def parting(world: World) -> None:
         world.fail("the second did not go on from the first's state")
 
 
-LOSSES = (torn, shrinking, reboot, leaving, leaving3, alone, stranded, going, parting)
+LOSSES = (torn, shrinking, reboot, halved, unnamed, orphan, leaving, leaving3, alone, stranded, going, parting)

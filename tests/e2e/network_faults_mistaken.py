@@ -27,7 +27,6 @@ from pathlib import Path
 
 from jobs_on_hosts import PORT, STALE_MS, WORKER, Worker, World, ip
 from network_faults_hostile import one_job
-from network_faults_paths import status
 
 STALE_S = STALE_MS / 1000
 PRETEND = str(Path(WORKER).with_name("pretend.so"))

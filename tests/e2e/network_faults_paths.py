@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths between hosts that break, wholly or for large packets. Part of network_faults.py. Claims:
 
+  pair        of four hosts two do not reach each other, in both directions or in one: at least 500 steps of 5 ms in
+              30 s meanwhile, `spotnik status` at another host names both ends, all are in one view 60 s after it healed
+  pair_large  the same with five hosts and buckets of 400 KB
   slow        a member whose caller takes seconds for a step, with large buckets: nobody accuses it
   refused     of four hosts, firewalls refuse what goes between one pair: the others go on, and all are
               in one view when the firewalls let it pass
@@ -15,9 +18,10 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from jobs_on_hosts import SPOTNIK, Worker, World, ip
+from jobs_on_hosts import Worker, World, ip
 
 KERNEL_GIVES_UP_MS = 60_000  # SPOTNIK_USER_TIMEOUT_NS
+CUT_S, STEPS_WANTED, HEALED_S = 30, 500, 60
 LARGE = ("-p", "tcp", "-m", "length", "--length", "1281:", "-j", "DROP")
 
 
@@ -36,11 +40,37 @@ def through(world: World, members: list[Worker], what: str, cut: Callable[[], li
     print(f"    {what}: {excluded} excluded, all together after {took:.2f} s")
 
 
-def status(world: World, host: int, *options: str) -> str:
-    words = [SPOTNIK, "status", "--peers", world.spec, "--key-file", str(world.root / "key"), "--job", "network-faults"]
-    return subprocess.run(
-        world.hosts.on(host, *words, *options), check=True, capture_output=True, text=True, timeout=60
-    ).stdout
+def broken(world: World, members: list[Worker], a: int, b: int, one_way: bool) -> None:
+    """The path between two hosts, for CUT_S; all others reach both."""
+    world.go_on(members, 100)
+    before, step, begun = world.exclusions(), max(w.step for w in members), time.monotonic()
+    rules = [world.hosts.drop(*ends) for ends in ((b, a), (a, b))[: 1 if one_way else 2]]
+    world.until("the end of the cut", lambda: time.monotonic() > begun + CUT_S)
+    steps, apart = max(w.step for w in members) - step, any(w.size != len(members) for w in members)
+    told = [line for line in world.status(len(members) - 1).splitlines() if line.startswith("path:")]
+    named = any(all(f"{world.hosts.address(host)}" in line for host in (a, b)) for line in told)
+    world.hosts.undo(rules)
+    healed = world.go_on(members, 10)
+    excluded = world.exclusions() - before
+    print(f"    {a}, {b}: {steps} steps in {CUT_S} s, {excluded} exclusions; together {healed:.1f} s after it healed")
+    if steps < STEPS_WANTED or not apart or not named or healed > HEALED_S:
+        world.fail(f"{a}, {b}: {steps} steps, apart: {apart}, healed after {healed:.1f} s; the status says {told}")
+
+
+def broken_ways(world: World, count: int) -> None:
+    members = [world.start(host) for host in range(count)]
+    for a, b, one_way in ((0, 1, False), (0, 2, False), (2, 0, True)):
+        broken(world, members, a, b, one_way)
+
+
+def pair(world: World) -> None:
+    world.command = ["-u", "5000"]
+    broken_ways(world, 4)
+
+
+def pair_large(world: World) -> None:
+    world.command = ["-u", "5000", "-c", "100000"]
+    broken_ways(world, 5)
 
 
 def slow(world: World) -> None:
@@ -52,7 +82,7 @@ def slow(world: World) -> None:
     world.go_on(members, 1)
     before = world.exclusions()  # three that join at once may be left out where the machine is busy
     took = world.go_on(members, 2)
-    paths = [line for host in range(4) for line in status(world, host).splitlines() if "path:" in line]
+    paths = [line for host in range(4) for line in world.status(host).splitlines() if "path:" in line]
     if world.exclusions() > before or paths:
         world.fail(f"a slow caller was accused: {world.exclusions() - before} excluded, {paths}")
     print(f"    2 steps with a caller that takes 6 s each: {took:.1f} s, nobody accused")
@@ -120,4 +150,4 @@ def forgotten(world: World) -> None:
         world.hosts.undo(rules)
 
 
-PATHS = (slow, refused, hole, forgotten)
+PATHS = (pair, pair_large, slow, refused, hole, forgotten)

@@ -1,69 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members that speak through proxies. Part of network_faults.py. Claims:
 
+  restarts    the proxies die and start again, which both members read as the end of the other: one job, one view again
   half        a proxy says FIN in everybody's name and goes on reading: one job, one view again
   load        a newcomer whose handshakes take 200 ms there and back enters beside 2000 unauthenticated peers a second"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from faults.process import Process
 from jobs_on_hosts import PORT, World
 
 
-def half(world: World) -> None:
-    count, world.hosts.count = world.hosts.count, 2
-    world.hosts.use_proxies()
+@contextlib.contextmanager
+def proxied(world: World, count: int, delay_ms: int = 0) -> Iterator[None]:
+    """What these hosts dial goes through their proxies."""
+    hosts, world.hosts.count = world.hosts.count, count
+    world.hosts.use_proxies(delay_ms)
     try:
-        members = [world.start(0), world.start(1)]
-        world.go_on(members)
-        for turn in range(4):
-            took = []
-            for host in [0, 1] if turn == 3 else [turn % 2]:
-                world.hosts.proxies[host].send_signal(signal.SIGUSR1)
-            took.append(world.go_on(members, 50))
-            print(f"    both go on after {took[-1]:.2f} s")
-        if len(world.foundings()) != 1:
-            world.fail(f"foundings: {world.foundings()}")
+        yield
     finally:
         world.end()
-        for host in (0, 1):
+        world.hosts.end_proxies()
+        world.hosts.count = hosts
+
+
+def go_on_through(world: World, turns: int, disturb: Callable[[int], None]) -> None:
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    for turn in range(turns):
+        disturb(turn)
+        print(f"    both go on after {world.go_on(members, 50):.2f} s")
+    if len(world.foundings()) != 1:
+        world.fail(f"foundings: {world.foundings()}")
+
+
+def restarts(world: World) -> None:
+    def restart(turn: int) -> None:
+        for host in (turn % 2, 1 - turn % 2):
             world.hosts.end_proxy(host)
-            world.hosts.iptables(host, "-t", "nat", "-F", "OUTPUT")
-        world.hosts.count = count
+        for host in (0, 1):
+            world.hosts.start_proxy(host)
+
+    with proxied(world, 2):
+        go_on_through(world, 5, restart)
+
+
+def half(world: World) -> None:
+    def half_close(turn: int) -> None:
+        for host in [0, 1] if turn == 3 else [turn % 2]:
+            world.hosts.proxies[host].send_signal(signal.SIGUSR1)
+
+    with proxied(world, 2):
+        go_on_through(world, 4, half_close)
 
 
 def load(world: World) -> None:
     """Everything that the members say takes 100 ms each way; unauthenticated peers come from a host of their own, without delay."""
-    count, world.hosts.count = world.hosts.count, 3
-    world.hosts.use_proxies(delay_ms=100)
     doors = [f"{world.hosts.address(host)}:{PORT}" for host in range(3)]
-    flood = None
-    try:
+    words = world.hosts.on(4, sys.executable, str(Path(__file__).with_name("load.py")), "2000", *doors)
+    with proxied(world, 3, delay_ms=100):
         members = [world.start(0), world.start(1)]
         world.go_on(members)
-        words = world.hosts.on(4, sys.executable, str(Path(__file__).with_name("load.py")), "2000", *doors)
-        flood = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        assert flood.stdout is not None
-        flood.stdout.readline()
-        newcomer = world.start(2)
-        took = world.go_on([*members, newcomer])
-        flood.terminate()
-        came, seconds = map(float, flood.communicate()[0].split())
+        with Process(*words) as flood:
+            flood.until("")
+            took = world.go_on([*members, world.start(2)])
+            flood.end()
+            came, seconds = map(float, flood.kept[-1].split())
         print(f"    in after {took:.2f} s, beside {came / seconds:.0f} unauthenticated peers a second")
         if world.exclusions():
             world.fail("somebody was excluded")
-    finally:
-        if flood:
-            flood.kill()
-        world.end()
-        for host in range(3):
-            world.hosts.end_proxy(host)
-            world.hosts.iptables(host, "-t", "nat", "-F", "OUTPUT")
-        world.hosts.count = count
 
 
-PROXIED = (half, load)
+PROXIED = (restarts, half, load)

@@ -103,14 +103,6 @@ bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_
     return waitpid(pid, &status, 0) == pid && status == 0 && used > 0;
 }
 
-uint64_t probe_step(const char *status, uint64_t seen)
-{
-    const char *at = strstr(status, "\"step_committed\":");
-    uint64_t step = at ? strtoull(strchr(at, ':') + 1, NULL, 10) : 0;
-
-    return step > seen ? step : seen;
-}
-
 void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
                  const char *what, uint64_t limit_ms, char *text, size_t size)
 {

@@ -20,8 +20,6 @@ bool probe_member_find(struct cluster *cluster, uint32_t place, struct spotnik_m
 /* The status JSON of `member`, asked in the network of `place`. False: no answer. */
 bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
                   char *text, size_t size);
-/* The step that a status tells, and at least `seen`. */
-uint64_t probe_step(const char *status, uint64_t seen);
 
 /* Turn until the status shows `what`; fails the test after limit_ms. *text is the last answer. */
 void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,

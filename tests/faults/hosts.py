@@ -53,8 +53,9 @@ class Hosts:
         )
         try:
             ip("netns", "add", f"{name}-sw")
-            ip("-n", f"{name}-sw", *["link", "add", "br0", "type", "bridge"])
-            ip("-n", f"{name}-sw", *["link", "set", "br0", "up"])
+            for bridge in ("br0", "br1"):
+                ip("-n", f"{name}-sw", *["link", "add", bridge, "type", "bridge"])
+                ip("-n", f"{name}-sw", *["link", "set", bridge, "up"])
             for host in range(count):
                 self.boot(host)
             self.iptables(0, "-A", "INPUT", "-p", "tcp", "-m", "length", "--length", "60000:", "-j", "DROP")
@@ -100,6 +101,14 @@ class Hosts:
         self.boots[host] += 1  # another boot id, so another machine to the eyes of the others
         self.boot(host)
 
+    def cable(self, host: int, state: str) -> None:
+        """`down` or `up`. All paths of the host at once: one after the other, they leave a majority on either side."""
+        ip("-n", f"{self.name}-sw", "link", "set", f"p{host}", state)
+
+    def move(self, host: int, second: bool) -> None:
+        """To the second switch, whose hosts reach each other alone, or back."""
+        ip("-n", f"{self.name}-sw", "link", "set", f"p{host}", "master", "br1" if second else "br0")
+
     # ---- rules
 
     def iptables(self, host: int, *words: str, check: bool = True) -> None:
@@ -143,6 +152,11 @@ class Hosts:
             proxy = self.proxies.pop(host)
             proxy.kill()
             proxy.wait()
+
+    def end_proxies(self) -> None:
+        for host in list(self.proxies):
+            self.end_proxy(host)
+            self.iptables(host, "-t", "nat", "-F", "OUTPUT")
 
     # ---- the end
 
