@@ -271,7 +271,7 @@ typedef struct spotnik_checkpoint_info {
     uint64_t complete_count; /**< complete checkpoints in this member's life */
     /** due but not completed: the write before still ran, a member died, the disk was full */
     uint64_t left_out_count;
-    /** the last copy of this member's part: the caller's delay, and its size */
+    /** the last copy of this member's part: what the caller waited for it, and its size */
     uint64_t copy_ns, copy_bytes;
     uint64_t write_ns; /**< duration of its write, in the background */
     /** the last problem, or the damaged checkpoint that the start passed over; "": none */
@@ -320,8 +320,8 @@ SPOTNIK_API int spotnik_join(const spotnik_config *cfg, spotnik_job **ret_job);
  *
  * Call before the first spotnik_step_begin(), with the same names, counts and types on every
  * member. @p data (count elements) belongs to the caller and must stay valid. It may change only
- * between spotnik_step_commit() and the next spotnik_step_begin(). Errors: ARGUMENT (duplicate
- * name), STATE (after the first step), LIMIT.
+ * between spotnik_step_commit() and the next spotnik_step_begin(); state.h says why, and what else
+ * there is. Errors: ARGUMENT (duplicate name), STATE (after the first step), LIMIT.
  */
 SPOTNIK_API int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
                                   enum spotnik_dtype dtype);

@@ -2,7 +2,8 @@
 """The C interface of libspotnik, declared for ctypes: where the library is, its structs, its functions.
 
 Decides nothing and checks nothing but that library and package fit together. ``tests/python/base/test_native.py``
-compares every declaration here with ``include/spotnik/spotnik.h``, ``p2p.h``, ``sync.h``, ``watch.h`` and ``group.h``.
+compares every declaration here with ``include/spotnik/spotnik.h``, ``p2p.h``, ``sync.h``, ``watch.h``, ``state.h``
+and ``group.h``.
 """
 
 from __future__ import annotations
@@ -310,6 +311,7 @@ _GROUP = c_void_p
 _VECTOR = c_void_p  # of floats
 
 Refresh = ctypes.CFUNCTYPE(None, c_void_p)
+Reach = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_void_p, c_size_t)
 SyncApply = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t)
 SyncRule = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, POINTER(NativeSyncView))
 SyncPolicy = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(NativeSyncNumbers))
@@ -317,6 +319,8 @@ SyncPolicy = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(NativeSyncNumbers))
 #: Types of function pointers, by the name of the argument.
 CALLBACKS: dict[str, Any] = {
     "refresh": Refresh,
+    "read": Reach,
+    "write": Reach,
     "apply": SyncApply,
     "begin": SyncRule,
     "finish": SyncRule,
@@ -332,6 +336,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_state_blob_set": (c_int, [_JOB, c_char_p, c_void_p, c_size_t]),
     "spotnik_state_blob_get": (c_int, [_JOB, c_char_p, c_void_p, c_size_t, POINTER(c_size_t)]),
     "spotnik_state_refresh_set": (c_int, [_JOB, Refresh, c_void_p]),
+    "spotnik_state_reach_set": (c_int, [_JOB, Reach, Reach, c_void_p]),
+    "spotnik_state_add_remote": (c_int, [_JOB, c_char_p, c_size_t, c_int]),
+    "spotnik_state_changed": (c_int, [_JOB]),
     "spotnik_state_loads": (c_uint64, [_JOB]),
     "spotnik_step_begin": (c_int, [_JOB, POINTER(NativeStep)]),
     "spotnik_patience_set": (c_int, [_JOB, c_uint64]),

@@ -96,6 +96,46 @@ class Job(Looking):
             self.check(self._library.spotnik_state_add(self._job(), key, pointer, count, int(dtype)))
             self._state_owners.append(owner)
 
+    def state_reach_set(
+        self, read: Callable[[int, int, int], object], write: Callable[[int, int, int], object]
+    ) -> None:
+        """Say how the library copies state that is not in host memory: of :meth:`state_add_remote`.
+
+        Both are called with an offset, which counts the bytes of all such state in order of registration, with an
+        address in host memory, and with a size. `read` copies to the address, `write` from it. They are called on any
+        thread, several at once. What they raise is raised by the next :meth:`step_begin`.
+        """
+
+        def guarded(call: Callable[[int, int, int], object]) -> object:
+            def called(_context: object, offset: int, address: int, size: int) -> int:
+                try:
+                    call(offset, address, size)
+                    return 0
+                except BaseException as error:  # C cannot pass it on
+                    self._refresh_error = error
+                    return 1
+
+            return _native.Reach(called)
+
+        with Alone(self):
+            calls = guarded(read), guarded(write)
+            self.check(self._library.spotnik_state_reach_set(self._job(), *calls, None))
+            self._state_owners.append(calls)
+
+    def state_add_remote(self, name: str, count: int, dtype: Dtype) -> None:
+        """As :meth:`state_add`, for state that the calls of :meth:`state_reach_set` copy."""
+        with Alone(self):
+            self.check(self._library.spotnik_state_add_remote(self._job(), name_bytes("name", name), count, int(dtype)))
+
+    def state_changed(self) -> None:
+        """Say that the program has changed registered state since :meth:`step_begin`, and may do so again.
+
+        Copies for joiners and checkpoints that were begun in this step are void. From now on :meth:`step_begin` takes
+        them, and the program waits.
+        """
+        with Alone(self):
+            self.check(self._library.spotnik_state_changed(self._job()))
+
     def blob_set(self, name: str, data: bytes) -> None:
         """Keep `data` under `name` as part of the replica: for what lives in objects and changes its length.
 

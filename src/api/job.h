@@ -232,6 +232,11 @@ void spotnik_sync_use_end(struct spotnik_sync *sync);
 void spotnik_sync_free(struct spotnik_sync *sync);
 void spotnik_sync_resumed(struct spotnik_sync *sync); /* from a checkpoint, as founder */
 
+/* Copies of the state beside the program: it has not changed it since the last boundary; it may
+ * from now on. */
+void spotnik_job_copies_confirm(struct spotnik_job *job);
+void spotnik_job_copies_settle(struct spotnik_job *job);
+
 /* The others went on without us: stand outside, as a new member. */
 void spotnik_job_exclude(struct spotnik_job *job);
 

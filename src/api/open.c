@@ -134,12 +134,13 @@ static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
 {
     struct spotnik_job *job = context;
 
-    spotnik_collectives_deliver(job->collectives, bucket_count, result);
-    spotnik_step_stats_deliver(job, step, bucket_count, result);
-    spotnik_batching_committed(job, step, bucket_count, result);
+    /* first: what follows may write to registered memory, of which copies end here */
     spotnik_donor_committed(job->donor, step, bucket_count, result);
     if (job->checkpoint)
         spotnik_checkpoint_committed(job->checkpoint, step);
+    spotnik_collectives_deliver(job->collectives, bucket_count, result);
+    spotnik_step_stats_deliver(job, step, bucket_count, result);
+    spotnik_batching_committed(job, step, bucket_count, result);
 }
 
 static void fill_limits(const spotnik_config *config, struct spotnik_limits *limits)

@@ -4,6 +4,15 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "spotnik/state.h"
+
+static int too_late(const char *name)
+{
+    return spotnik_error_return(
+        SPOTNIK_ERR_STATE,
+        "tensor %s comes too late: register all before the first spotnik_step_begin()",
+        name ? name : "");
+}
 
 int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t count,
                       enum spotnik_dtype dtype)
@@ -13,11 +22,68 @@ int spotnik_state_add(spotnik_job *job, const char *name, void *data, size_t cou
     if (rc)
         return rc;
     if (job->sealed)
-        return spotnik_error_return(
-            SPOTNIK_ERR_STATE,
-            "tensor %s comes too late: register all before the first spotnik_step_begin()",
-            name ? name : "");
+        return too_late(name);
     return spotnik_registry_add(&job->registry, name, data, count, (int)dtype);
+}
+
+int spotnik_state_reach_set(spotnik_job *job,
+                            int (*read)(void *context, uint64_t offset, void *out, size_t size),
+                            int (*write)(void *context, uint64_t offset, const void *bytes,
+                                         size_t size),
+                            void *context)
+{
+    int rc = spotnik_job_handle_check(job);
+
+    if (rc)
+        return rc;
+    if (!read || !write)
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "both calls are needed");
+    job->registry.reach = (struct spotnik_reach){ read, write, context };
+    return 0;
+}
+
+int spotnik_state_add_remote(spotnik_job *job, const char *name, size_t count,
+                             enum spotnik_dtype dtype)
+{
+    int rc = spotnik_job_handle_check(job);
+
+    if (rc)
+        return rc;
+    if (job->sealed)
+        return too_late(name);
+    if (!job->registry.reach.read)
+        return spotnik_error_return(SPOTNIK_ERR_STATE,
+                                    "tensor %s: call spotnik_state_reach_set() before",
+                                    name ? name : "");
+    return spotnik_registry_add_remote(&job->registry, name, count, (int)dtype);
+}
+
+int spotnik_state_changed(spotnik_job *job)
+{
+    int rc = spotnik_job_handle_check(job);
+
+    if (rc)
+        return rc;
+    job->registry.at_once = true;
+    spotnik_donor_spoil(job->donor);
+    if (job->checkpoint)
+        spotnik_checkpoint_spoil(job->checkpoint);
+    spotnik_job_copies_settle(job);
+    return 0;
+}
+
+void spotnik_job_copies_confirm(struct spotnik_job *job)
+{
+    spotnik_donor_confirm(job->donor);
+    if (job->checkpoint)
+        spotnik_checkpoint_confirm(job->checkpoint);
+}
+
+void spotnik_job_copies_settle(struct spotnik_job *job)
+{
+    spotnik_donor_settle(job->donor);
+    if (job->checkpoint)
+        spotnik_checkpoint_settle(job->checkpoint);
 }
 
 uint64_t spotnik_state_digest(spotnik_job *job)

@@ -66,8 +66,11 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     if (rc == SPOTNIK_ERR_DONE)
         spotnik_runtime_tell_over(job->runtime, false);
     tidy(job);
-    if (rc)
+    if (rc) {
+        spotnik_job_copies_confirm(job);
+        spotnik_job_copies_settle(job);
         return rc;
+    }
     if (job->checkpoint)
         spotnik_checkpoint_begun(job->checkpoint, ret_step);
     memset(job->started, 0, sizeof job->started);
@@ -145,6 +148,7 @@ int spotnik_step_commit(spotnik_job *job)
         return rc;
     if (!job->begun)
         return spotnik_error_return(SPOTNIK_ERR_STATE, "no step was begun");
+    spotnik_job_copies_confirm(job);
     spotnik_job_turn(job, SPOTNIK_PACE_COMMIT);
     spotnik_counters_commit(&job->shown.counters, job->pace.since_ns);
     rc = spotnik_collectives_seal(job, job->collectives);

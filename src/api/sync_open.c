@@ -9,6 +9,7 @@
 #include "api/key.h"
 #include "api/sync.h"
 #include "base/error.h"
+#include "spotnik/state.h"
 #include "base/hash.h"
 
 #define STRATEGIES                                                                                 \
@@ -181,8 +182,11 @@ static int memory_make(struct spotnik_sync *sync, float *model, size_t count)
     if (!sync->replica.scratch || !sync->replica.centre)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "no memory for two more models of %zu elements", count);
-    int rc = spotnik_state_add(sync->job, "sync.centre", sync->replica.centre, count, SPOTNIK_F32);
+    /* a joiner's step_begin is followed by changes of what is agreed */
+    int rc = spotnik_state_changed(sync->job);
 
+    if (!rc)
+        rc = spotnik_state_add(sync->job, "sync.centre", sync->replica.centre, count, SPOTNIK_F32);
     if (!rc)
         rc = spotnik_state_add(sync->job, "sync.switch", &sync->sw, sizeof sync->sw, SPOTNIK_U8);
     return rc ? rc : spotnik_state_add(sync->job, "sync.identity", &sync->identity, 1, SPOTNIK_U64);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints in the caller's thread: is one due, and the copy, which is all that training waits
- * for. */
+/* Checkpoints in the caller's thread: is one due, and the copy, which is all that training may
+ * wait for. */
 #include "checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void locks_init(struct spotnik_checkpoint *checkpoint)
 }
 
 int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
-                           const struct spotnik_registry *registry, struct spotnik_runtime *runtime,
+                           struct spotnik_registry *registry, struct spotnik_runtime *runtime,
                            struct spotnik_checkpoint **ret_checkpoint)
 {
     int rc = spotnik_checkpoint_store_open(config->dir);
@@ -118,10 +118,85 @@ void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotn
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
-static void release(struct spotnik_checkpoint *checkpoint)
+/* `stable`: no later view can commit the step of the slot differently. */
+static void release(struct spotnik_checkpoint *checkpoint, bool stable)
 {
-    checkpoint->slot.phase = SPOTNIK_CHECKPOINT_READY;
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+
+    if (!stable || slot->phase != SPOTNIK_CHECKPOINT_COPIED || !slot->confirmed || slot->spoilt)
+        return;
+    slot->phase = SPOTNIK_CHECKPOINT_READY;
     pthread_cond_broadcast(&checkpoint->changed);
+}
+
+/* The slot is empty again. */
+static void drop(struct spotnik_checkpoint *checkpoint, bool broken, const char *why)
+{
+    spotnik_checkpoint_left_out(checkpoint, checkpoint->slot.step, broken, why);
+    free(checkpoint->slot.blobs);
+    memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
+}
+
+void spotnik_checkpoint_confirm(struct spotnik_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->slot.confirmed = true;
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_spoil(struct spotnik_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    checkpoint->slot.spoilt |= !checkpoint->slot.confirmed;
+    pthread_mutex_unlock(&checkpoint->lock);
+}
+
+void spotnik_checkpoint_copy_late(struct spotnik_checkpoint *checkpoint)
+{
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    uint32_t rank = slot->rank, size = slot->size;
+
+    slot->phase = SPOTNIK_CHECKPOINT_COPYING;
+    uint8_t *at = checkpoint->buffer;
+
+    for (uint32_t i = rank; i < checkpoint->part_count && !slot->spoilt; i += size) {
+        pthread_mutex_unlock(&checkpoint->lock);
+        spotnik_part_copy_out(&checkpoint->part[i], checkpoint->registry, SPOTNIK_REGISTRY_LATE,
+                              at);
+        at += checkpoint->part[i].data_bytes;
+        pthread_mutex_lock(&checkpoint->lock);
+        slot->spoilt |= checkpoint->stopping || spotnik_registry_is_failed(checkpoint->registry);
+    }
+    slot->phase = SPOTNIK_CHECKPOINT_COPIED;
+    pthread_cond_broadcast(&checkpoint->changed);
+}
+
+/* Under the lock. The thread may be busy with a look at the folder: this one copies then. */
+static void settle(struct spotnik_checkpoint *checkpoint)
+{
+    struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+
+    if (slot->phase == SPOTNIK_CHECKPOINT_DUE || slot->phase == SPOTNIK_CHECKPOINT_COPYING) {
+        uint64_t begun_ns = spotnik_clock_ns();
+
+        if (slot->phase == SPOTNIK_CHECKPOINT_DUE)
+            spotnik_checkpoint_copy_late(checkpoint);
+        while (slot->phase == SPOTNIK_CHECKPOINT_COPYING)
+            pthread_cond_wait(&checkpoint->changed, &checkpoint->lock);
+        checkpoint->info.copy_ns += spotnik_time_since(spotnik_clock_ns(), begun_ns);
+    }
+    if (slot->phase == SPOTNIK_CHECKPOINT_COPIED && slot->spoilt)
+        drop(checkpoint, true,
+             spotnik_registry_is_failed(checkpoint->registry)
+                 ? SPOTNIK_CHECKPOINT_UNREAD
+                 : "the program has changed its state while it was copied");
+}
+
+void spotnik_checkpoint_settle(struct spotnik_checkpoint *checkpoint)
+{
+    pthread_mutex_lock(&checkpoint->lock);
+    settle(checkpoint);
+    pthread_mutex_unlock(&checkpoint->lock);
 }
 
 void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step)
@@ -129,14 +204,15 @@ void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_
     uint64_t now_ns = spotnik_clock_ns();
 
     pthread_mutex_lock(&checkpoint->lock);
+    settle(checkpoint);
     uint64_t took_ns =
         checkpoint->committed_ns ? spotnik_time_since(now_ns, checkpoint->committed_ns) : 0;
     checkpoint->step_ns =
         checkpoint->step_ns ? checkpoint->step_ns - checkpoint->step_ns / 8 + took_ns / 8 : took_ns;
     checkpoint->committed_ns = now_ns;
     /* Everybody has contributed to this step, and so has committed the one before. */
-    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED && step > checkpoint->slot.step)
-        release(checkpoint);
+    checkpoint->slot.confirmed = true;
+    release(checkpoint, step > checkpoint->slot.step);
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
@@ -144,12 +220,9 @@ void spotnik_checkpoint_reset(struct spotnik_checkpoint *checkpoint)
 {
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->begun_step = 0;
-    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED) {
-        spotnik_checkpoint_left_out(checkpoint, checkpoint->slot.step, false,
-                                    "the others went on without this member");
-        free(checkpoint->slot.blobs);
-        memset(&checkpoint->slot, 0, sizeof checkpoint->slot);
-    }
+    settle(checkpoint);
+    if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
+        drop(checkpoint, false, "the others went on without this member");
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
@@ -162,8 +235,7 @@ static void look(struct spotnik_checkpoint *checkpoint)
     if (checkpoint->slot.phase != SPOTNIK_CHECKPOINT_COPIED)
         return;
     spotnik_runtime_status(checkpoint->runtime, &status);
-    if (!status.joining && status.step_stable >= checkpoint->slot.step)
-        release(checkpoint);
+    release(checkpoint, !status.joining && status.step_stable >= checkpoint->slot.step);
 }
 
 static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
@@ -208,26 +280,27 @@ static bool room(struct spotnik_checkpoint *checkpoint, uint64_t bytes)
     return true;
 }
 
-static void copy_parts(struct spotnik_checkpoint *checkpoint)
+static void copy_parts(struct spotnik_checkpoint *checkpoint, bool late)
 {
     uint8_t *at = checkpoint->buffer;
 
     for (uint32_t i = checkpoint->rank; i < checkpoint->part_count; i += checkpoint->size) {
-        spotnik_part_copy_out(&checkpoint->part[i], checkpoint->registry, at);
+        spotnik_part_copy_out(&checkpoint->part[i], checkpoint->registry,
+                              late ? SPOTNIK_REGISTRY_EARLY : SPOTNIK_REGISTRY_ALL, at);
         at += checkpoint->part[i].data_bytes;
     }
 }
 
 /* The slot is ours; the lock is not held: reading the state, and asking the runtime, may take their
  * time. */
-static int fill(struct spotnik_checkpoint *checkpoint, uint64_t *ret_copy_ns)
+static int fill(struct spotnik_checkpoint *checkpoint, bool late, uint64_t *ret_copy_ns)
 {
     struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
+    uint64_t begun_ns = spotnik_clock_ns();
     int rc = 0;
 
     spotnik_registry_refresh(checkpoint->registry);
-    uint64_t begun_ns = spotnik_clock_ns();
-    copy_parts(checkpoint);
+    copy_parts(checkpoint, late);
     *ret_copy_ns = spotnik_clock_ns() - begun_ns;
     slot->has_ledger = spotnik_runtime_ledger(checkpoint->runtime, slot->step, &slot->ledger);
     slot->member = spotnik_runtime_credentials(checkpoint->runtime)->self.id.high;
@@ -240,6 +313,8 @@ static void copy(struct spotnik_checkpoint *checkpoint)
 {
     struct spotnik_checkpoint_slot *slot = &checkpoint->slot;
     uint64_t copy_ns = 0;
+    /* after the last step the program computes nothing beside which to copy */
+    bool late = !slot->last && spotnik_registry_has_late(checkpoint->registry);
 
     slot->step = checkpoint->committed;
     slot->founding = checkpoint->founding;
@@ -248,15 +323,20 @@ static void copy(struct spotnik_checkpoint *checkpoint)
     slot->size = checkpoint->size;
     checkpoint->growing = true; /* keeps the thread off the buffer */
     pthread_mutex_unlock(&checkpoint->lock);
-    int rc = fill(checkpoint, &copy_ns);
+    int rc = fill(checkpoint, late, &copy_ns);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->growing = false;
     checkpoint->info.copy_ns = copy_ns;
     checkpoint->info.copy_bytes = spotnik_checkpoint_share(checkpoint, slot->rank, slot->size);
+    if (!rc && spotnik_registry_is_failed(checkpoint->registry))
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, SPOTNIK_CHECKPOINT_UNREAD);
     if (rc)
         spotnik_checkpoint_left_out(checkpoint, slot->step, true, spotnik_last_error());
     else
-        slot->phase = SPOTNIK_CHECKPOINT_COPIED;
+        slot->phase = late ? SPOTNIK_CHECKPOINT_DUE : SPOTNIK_CHECKPOINT_COPIED;
+    slot->confirmed = !late;
+    slot->spoilt = false;
+    pthread_cond_broadcast(&checkpoint->changed);
 }
 
 static void wait_while(struct spotnik_checkpoint *checkpoint,
@@ -368,8 +448,9 @@ void spotnik_checkpoint_finish(struct spotnik_checkpoint *checkpoint, bool agree
     uint64_t begun_ns = spotnik_clock_ns();
 
     pthread_mutex_lock(&checkpoint->lock);
-    if (agreed && checkpoint->slot.phase == SPOTNIK_CHECKPOINT_COPIED)
-        release(checkpoint);
+    checkpoint->slot.confirmed = true; /* the program is inside the call that ends the job */
+    settle(checkpoint);
+    release(checkpoint, agreed);
     wait_while(checkpoint, is_writing, timeout_ns);
     uint64_t spent_ns = spotnik_time_since(spotnik_clock_ns(), begun_ns);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing checkpoints while the job trains (docs/design/0005-checkpoint.md). At a due boundary
- * every member copies its parts of the state. A thread writes them once the step is stable. The
+ * every member copies its parts of the state: what is small there, the rest beside the program,
+ * until the step that begins commits. A thread writes them once the step is stable. The
  * member of rank 0 writes the manifest once all parts are there. No member waits for another in
  * training. If a lost or slow member has not written its part, that checkpoint stays incomplete,
  * and is never used.
@@ -34,7 +35,7 @@ struct spotnik_checkpoint_config {
 /* `registry` and `runtime` are borrowed until _free. Makes the directory. Errors: SYSTEM, MEMORY.
  * */
 int spotnik_checkpoint_new(const struct spotnik_checkpoint_config *config,
-                           const struct spotnik_registry *registry, struct spotnik_runtime *runtime,
+                           struct spotnik_registry *registry, struct spotnik_runtime *runtime,
                            struct spotnik_checkpoint **ret_checkpoint);
 
 /* [caller] The registry is complete: start the thread. Errors: ARGUMENT (a name), SYSTEM,
@@ -54,7 +55,16 @@ void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t
  * checkpoint; the last of those that end one by one writes its own. */
 void spotnik_checkpoint_parting(struct spotnik_checkpoint *checkpoint, uint64_t committed);
 
-/* [caller, inside step_commit] */
+/* [caller, the program is inside a call] It has not changed the state since the last boundary. */
+void spotnik_checkpoint_confirm(struct spotnik_checkpoint *checkpoint);
+
+/* [caller] It has: what is being copied is void. */
+void spotnik_checkpoint_spoil(struct spotnik_checkpoint *checkpoint);
+
+/* [caller] The state may change from now on: wait for the copy under way. */
+void spotnik_checkpoint_settle(struct spotnik_checkpoint *checkpoint);
+
+/* [caller, inside step_commit] Settles. */
 void spotnik_checkpoint_committed(struct spotnik_checkpoint *checkpoint, uint64_t step);
 
 /* [caller] The others went on without us: what is not stable will not be. */

@@ -14,12 +14,16 @@
 
 enum spotnik_checkpoint_phase {
     SPOTNIK_CHECKPOINT_EMPTY,
+    SPOTNIK_CHECKPOINT_DUE,     /* slot: what is late (registry.h) is to be copied */
+    SPOTNIK_CHECKPOINT_COPYING, /* slot: by one thread, without the lock */
     /* slot: the copy is taken; the step may yet be committed differently */
     SPOTNIK_CHECKPOINT_COPIED,
     SPOTNIK_CHECKPOINT_READY,   /* slot: stable; for the thread to take */
     SPOTNIK_CHECKPOINT_WRITING, /* work: our parts are being written; the buffer is needed */
     SPOTNIK_CHECKPOINT_WAITING, /* work: they are written, those of others are not all there yet */
 };
+
+#define SPOTNIK_CHECKPOINT_UNREAD "the program could not read its own state"
 
 /* One checkpoint. */
 struct spotnik_checkpoint_slot {
@@ -28,7 +32,10 @@ struct spotnik_checkpoint_slot {
     uint64_t view_epoch;
     uint32_t rank, size;
     bool has_ledger, last; /* last: the loop is over, all take part in it */
-    bool minority;         /* `digest` of the state is in its name, and nothing is pruned for it */
+    /* confirmed: the program did not change the state while it may have been copied; spoilt: it
+     * did, or a copy failed */
+    bool confirmed, spoilt;
+    bool minority; /* `digest` of the state is in its name, and nothing is pruned for it */
     uint64_t digest;
     struct spotnik_ledger ledger;
     uint8_t *blobs; /* rank 0: the blobs as a file, */
@@ -42,7 +49,7 @@ struct spotnik_checkpoint_slot {
 struct spotnik_checkpoint {
     struct spotnik_checkpoint_config config; /* dir, job: below */
     char dir[PATH_MAX / 2 + PATH_MAX / 4], job[256];
-    const struct spotnik_registry *registry;
+    struct spotnik_registry *registry;
     struct spotnik_runtime *runtime;
     uint32_t part_count; /* fixed by _seal */
     struct spotnik_part *part;
@@ -104,6 +111,9 @@ bool spotnik_checkpoint_is_stopping(struct spotnik_checkpoint *checkpoint);
 
 /* Under the lock: the last one taken here is complete, or there is none. */
 bool spotnik_checkpoint_is_settled(const struct spotnik_checkpoint *checkpoint);
+
+/* Under the lock, which is given up meanwhile: copy what is late of a DUE slot. */
+void spotnik_checkpoint_copy_late(struct spotnik_checkpoint *checkpoint);
 
 /* Under the lock: the buffer cannot be written to now. */
 bool spotnik_checkpoint_is_busy(const struct spotnik_checkpoint *checkpoint);

@@ -253,7 +253,9 @@ void *spotnik_checkpoint_run(void *argument)
                  look_ns = waiting ? checkpoint->look_ns : SPOTNIK_NEVER;
         uint64_t agree_ns = checkpoint->config.steps ? SPOTNIK_NEVER : checkpoint->agree_ns;
 
-        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY)
+        if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_DUE)
+            spotnik_checkpoint_copy_late(checkpoint);
+        else if (checkpoint->slot.phase == SPOTNIK_CHECKPOINT_READY)
             write_slot(checkpoint);
         else if (must_grow(checkpoint))
             grow(checkpoint);

@@ -333,7 +333,10 @@ static int write_missing(struct spotnik_checkpoint *checkpoint, const char *entr
 
     if (rc || manifest->part[number].name[0])
         return rc;
-    spotnik_part_copy_out(&checkpoint->part[number], checkpoint->registry, checkpoint->buffer);
+    spotnik_part_copy_out(&checkpoint->part[number], checkpoint->registry, SPOTNIK_REGISTRY_ALL,
+                          checkpoint->buffer);
+    if (spotnik_registry_is_failed(checkpoint->registry))
+        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, SPOTNIK_CHECKPOINT_UNREAD);
     return write_part(checkpoint, entry, number, checkpoint->buffer);
 }
 

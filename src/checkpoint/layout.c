@@ -180,18 +180,21 @@ static uint64_t place_of(const struct spotnik_registry *registry, const struct s
     return tensor->offset + piece->first * one;
 }
 
-void spotnik_part_copy_out(const struct spotnik_part *part, const struct spotnik_registry *registry,
-                           uint8_t *out)
+void spotnik_part_copy_out(const struct spotnik_part *part, struct spotnik_registry *registry,
+                           enum spotnik_registry_part which, uint8_t *out)
 {
-    for (uint32_t i = 0; i < part->piece_count; i++) {
-        uint64_t bytes, at = place_of(registry, &part->piece[i], &bytes);
+    for (uint32_t i = 0; i < part->piece_count;) {
+        uint64_t bytes, more, at = place_of(registry, &part->piece[i], &bytes);
 
-        spotnik_registry_read(registry, at, out, bytes);
+        /* neighbours at once: a call for remote tensors costs more than its bytes */
+        while (++i < part->piece_count && place_of(registry, &part->piece[i], &more) == at + bytes)
+            bytes += more;
+        spotnik_registry_read(registry, which, at, out, bytes);
         out += bytes;
     }
 }
 
-void spotnik_part_write_in(const struct spotnik_part *part, const struct spotnik_registry *registry,
+void spotnik_part_write_in(const struct spotnik_part *part, struct spotnik_registry *registry,
                            uint64_t offset, const uint8_t *in, size_t size)
 {
     uint64_t behind = 0; /* bytes of the file before the piece */

@@ -46,12 +46,13 @@ int spotnik_part_init(struct spotnik_part *part, const struct spotnik_registry *
                       uint32_t parts, uint32_t number);
 void spotnik_part_done(struct spotnik_part *part);
 
-/* Copy the tensors of the part, `data_bytes` bytes, out of the registered memory. */
-void spotnik_part_copy_out(const struct spotnik_part *part, const struct spotnik_registry *registry,
-                           uint8_t *out);
+/* Copy the tensors of the part, `data_bytes` bytes, out of the registered memory: those of `which`.
+ */
+void spotnik_part_copy_out(const struct spotnik_part *part, struct spotnik_registry *registry,
+                           enum spotnik_registry_part which, uint8_t *out);
 
 /* Bytes [offset, offset + size) of the part's tensors into the registered memory. */
-void spotnik_part_write_in(const struct spotnik_part *part, const struct spotnik_registry *registry,
+void spotnik_part_write_in(const struct spotnik_part *part, struct spotnik_registry *registry,
                            uint64_t offset, const uint8_t *in, size_t size);
 
 /* The blobs as one such file. *ret_bytes is the caller's to free. Errors: MEMORY, ARGUMENT (a name

@@ -20,8 +20,8 @@
 
 struct scan {
     const struct spotnik_part *part;
-    const struct spotnik_registry *into; /* NULL: only look */
-    uint64_t at;                         /* bytes of the file behind us */
+    struct spotnik_registry *into; /* NULL: only look */
+    uint64_t at;                   /* bytes of the file behind us */
     struct spotnik_hash hash;
 };
 
@@ -52,7 +52,7 @@ static bool scan_bytes(void *context, const uint8_t *bytes, size_t size)
 struct reading {
     const char *dir, *entry;
     const struct spotnik_manifest *manifest;
-    const struct spotnik_registry *into; /* its tensors go there; NULL: only look */
+    struct spotnik_registry *into; /* its tensors go there; NULL: only look */
 };
 
 static int part_read(const struct reading *reading, uint32_t number, uint8_t *buffer)
@@ -92,7 +92,7 @@ static int part_read_one(void *context, uint32_t number)
 }
 
 static int parts_read(const char *dir, const char *entry, const struct spotnik_manifest *manifest,
-                      const struct spotnik_registry *into)
+                      struct spotnik_registry *into)
 {
     struct reading reading = { .dir = dir, .entry = entry, .manifest = manifest, .into = into };
 
@@ -209,6 +209,9 @@ static int take(const char *dir, const struct spotnik_checkpoint_store_entry *en
 
     if (!rc)
         rc = blobs_read(dir, entry->name, manifest, &registry->blobs);
+    if (!rc && spotnik_registry_is_failed(registry))
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                  "the program could not take over the state that was loaded");
     if (rc)
         return rc;
     ret->step = manifest->step;

@@ -20,10 +20,11 @@
 
 #define LOG_BYTES_MIN (UINT64_C(64) << 20)
 #define LOG_STEPS_MIN 4
+#define COPY_BYTES (UINT64_C(64) << 20) /* between two looks whether a copy is void */
 /* for what is on its way to a joiner that we drop, and the word of it */
 #define FAREWELL_NS SPOTNIK_S
 
-int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_bytes,
+int spotnik_donor_new(struct spotnik_registry *registry, uint32_t chunk_bytes,
                       struct spotnik_donor **ret_donor)
 {
     struct spotnik_donor *donor = calloc(1, sizeof *donor);
@@ -34,6 +35,7 @@ int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_by
     donor->chunk_bytes = chunk_bytes;
     pthread_mutex_init(&donor->lock, NULL);
     pthread_cond_init(&donor->ended, NULL);
+    pthread_cond_init(&donor->copied, NULL);
     spotnik_cond_init(&donor->nearer);
     *ret_donor = donor;
     return 0;
@@ -223,9 +225,28 @@ static bool take_extra(const struct spotnik_registry *registry, struct spotnik_s
     return true;
 }
 
-/* Copy the state into the spare memory. The lock is given up meanwhile: only this thread changes
- * the state. */
-static struct spotnik_snapshot *take(struct spotnik_donor *donor)
+/* The lock is given up meanwhile: only this thread changes the state. `waiting`: the program is not
+ * about to compute, so nothing is left for later. */
+static bool fill(struct spotnik_donor *donor, struct spotnik_snapshot *snapshot, bool waiting)
+{
+    struct spotnik_registry *registry = donor->registry;
+    bool late = !waiting && spotnik_registry_has_late(registry);
+
+    pthread_mutex_unlock(&donor->lock);
+    spotnik_registry_refresh(registry);
+    bool good = take_extra(registry, snapshot);
+    if (good)
+        spotnik_registry_read(registry, late ? SPOTNIK_REGISTRY_EARLY : SPOTNIK_REGISTRY_ALL, 0,
+                              snapshot->data, snapshot->bytes);
+    pthread_mutex_lock(&donor->lock);
+    snapshot->phase = late ? SPOTNIK_SNAPSHOT_DUE : SPOTNIK_SNAPSHOT_COPIED;
+    snapshot->confirmed = !late;
+    snapshot->spoilt = spotnik_registry_is_failed(registry);
+    return good;
+}
+
+/* Begin to copy the state into the spare memory. */
+static struct spotnik_snapshot *take(struct spotnik_donor *donor, bool waiting)
 {
     struct spotnik_snapshot *snapshot = NULL;
 
@@ -239,20 +260,101 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor)
     snapshot->bytes = donor->registry->bytes;
     snapshot->data = donor->spare;
     donor->spare = NULL;
-    pthread_mutex_unlock(&donor->lock);
-    spotnik_registry_refresh(donor->registry);
-    bool taken = take_extra(donor->registry, snapshot);
-    if (taken)
-        spotnik_registry_read(donor->registry, 0, snapshot->data, snapshot->bytes);
-    else
+    if (!fill(donor, snapshot, waiting)) {
         spotnik_snapshot_free(snapshot); /* the joiners wait on, and the hook comes again */
-    pthread_mutex_lock(&donor->lock);
-    if (!taken)
         return NULL;
+    }
     snapshot->next = donor->snapshot;
     donor->snapshot = snapshot;
     donor->snapshot_count++;
     return snapshot;
+}
+
+/* ---- the late copy ---- */
+
+struct spotnik_snapshot *spotnik_donor_copy(struct spotnik_donor *donor,
+                                            struct spotnik_snapshot *snapshot)
+{
+    SPOTNIK_ASSERT(snapshot->phase == SPOTNIK_SNAPSHOT_DUE);
+    snapshot->phase = SPOTNIK_SNAPSHOT_COPYING;
+    snapshot->references++;
+    for (uint64_t at = 0; at < snapshot->bytes && !snapshot->spoilt; at += COPY_BYTES) {
+        uint64_t left = snapshot->bytes - at, size = left < COPY_BYTES ? left : COPY_BYTES;
+
+        pthread_mutex_unlock(&donor->lock);
+        spotnik_registry_read(donor->registry, SPOTNIK_REGISTRY_LATE, at, snapshot->data + at,
+                              size);
+        pthread_mutex_lock(&donor->lock);
+        snapshot->spoilt |= donor->stopping || spotnik_registry_is_failed(donor->registry);
+    }
+    snapshot->phase = SPOTNIK_SNAPSHOT_COPIED;
+    pthread_cond_broadcast(&donor->copied);
+    wake_all(donor);
+    return spotnik_donor_release(donor, snapshot);
+}
+
+static struct spotnik_snapshot *uncopied(struct spotnik_donor *donor)
+{
+    struct spotnik_snapshot *snapshot = donor->snapshot;
+
+    while (snapshot && snapshot->phase == SPOTNIK_SNAPSHOT_COPIED)
+        snapshot = snapshot->next;
+    return snapshot;
+}
+
+/* Under the lock. A session that has not come to its copy yet may be held up by its joiner, so this
+ * thread copies in its place. */
+static void settle(struct spotnik_donor *donor)
+{
+    struct spotnik_snapshot *snapshot, *last;
+
+    while ((snapshot = uncopied(donor))) {
+        if (snapshot->phase == SPOTNIK_SNAPSHOT_COPYING) {
+            pthread_cond_wait(&donor->copied, &donor->lock);
+            continue;
+        }
+        last = spotnik_donor_copy(donor, snapshot);
+        pthread_mutex_unlock(&donor->lock);
+        spotnik_snapshot_free(last);
+        pthread_mutex_lock(&donor->lock);
+    }
+}
+
+void spotnik_donor_settle(struct spotnik_donor *donor)
+{
+    pthread_mutex_lock(&donor->lock);
+    settle(donor);
+    pthread_mutex_unlock(&donor->lock);
+}
+
+static void confirm(struct spotnik_donor *donor)
+{
+    for (struct spotnik_snapshot *one = donor->snapshot; one; one = one->next)
+        one->confirmed = true;
+    if (donor->snapshot)
+        wake_all(donor);
+}
+
+void spotnik_donor_confirm(struct spotnik_donor *donor)
+{
+    pthread_mutex_lock(&donor->lock);
+    confirm(donor);
+    pthread_mutex_unlock(&donor->lock);
+}
+
+/* Under the lock. */
+static void spoil(struct spotnik_donor *donor)
+{
+    for (struct spotnik_snapshot *one = donor->snapshot; one; one = one->next)
+        one->spoilt |= !one->confirmed;
+    wake_all(donor);
+}
+
+void spotnik_donor_spoil(struct spotnik_donor *donor)
+{
+    pthread_mutex_lock(&donor->lock);
+    spoil(donor);
+    pthread_mutex_unlock(&donor->lock);
 }
 
 void spotnik_donor_stable(struct spotnik_donor *donor, uint64_t step)
@@ -300,7 +402,7 @@ void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, boo
         struct spotnik_snapshot *snapshot = present(donor);
 
         if (!snapshot)
-            snapshot = take(donor);
+            snapshot = take(donor, waiting);
         if (snapshot) {
             snapshot->references++; /* nobody may be left to take it: it then goes at once */
             give(donor, snapshot);
@@ -385,6 +487,8 @@ void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_
     struct spotnik_log_entry *entry = NULL;
 
     pthread_mutex_lock(&donor->lock);
+    confirm(donor);
+    settle(donor);
     bool wanted = has_joiners(donor);
     if (wanted) {
         pthread_mutex_unlock(&donor->lock);
@@ -419,6 +523,8 @@ void spotnik_donor_reset(struct spotnik_donor *donor)
                 drop(donor, session);
             shutdown(session->duplex.fd, SHUT_RDWR);
         }
+    spoil(donor);
+    settle(donor);
     donor->outside = true;
     donor->stable = 0;
     spotnik_donor_prune(donor);
@@ -460,6 +566,7 @@ void spotnik_donor_free(struct spotnik_donor *donor)
         return;
     SPOTNIK_ASSERT(!donor->session_count && !donor->snapshot && !donor->log.first);
     pthread_cond_destroy(&donor->ended);
+    pthread_cond_destroy(&donor->copied);
     pthread_cond_destroy(&donor->nearer);
     pthread_mutex_destroy(&donor->lock);
     free(donor);

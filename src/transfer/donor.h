@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a member gives to joiners: a snapshot of the registered state at one boundary, in pieces.
- * From then on it gives every committed result, until the joiner is in. Training goes on meanwhile;
- * the only pause is the copy of the snapshot, inside step_begin.
+ * From then on it gives every committed result, until the joiner is in. Training goes on meanwhile.
  *
- *     session (thread per joiner) --wants--> boundary hook: copy --> snapshot --pieces--> joiner
+ *     session (thread per joiner) --wants--> boundary hook --> copy --> snapshot --pieces--> joiner
  *                                            committed hook: copy --> log -----results---> joiner
  *
  * Only what is stable leaves the process. A snapshot is announced, and a result streamed, once no
  * later view can commit that step differently (P3 allows one step that is not). Otherwise a joiner
  * could enter with bits that no member has.
+ *
+ * The boundary hook copies what is small. What is large does not change before the step that begins
+ * there commits, so the session copies it beside the program, and the commit waits for the rest.
  *
  * All sessions share the log; a joiner so slow that the log outgrows its bound is dropped and
  * starts over. When the last session ends, snapshot and log are freed. A joiner's death costs
@@ -31,7 +33,7 @@ struct spotnik_donor_status {
 };
 
 /* `registry` is borrowed. Errors: MEMORY. */
-int spotnik_donor_new(const struct spotnik_registry *registry, uint32_t chunk_bytes,
+int spotnik_donor_new(struct spotnik_registry *registry, uint32_t chunk_bytes,
                       struct spotnik_donor **ret_donor);
 
 /* [caller] The runtime exists: sessions may ask it. */
@@ -50,7 +52,16 @@ void spotnik_donor_stable(struct spotnik_donor *donor, uint64_t step);
 /* [caller, inside step_begin] */
 void spotnik_donor_boundary(struct spotnik_donor *donor, uint64_t committed, bool waiting);
 
-/* [caller, inside step_commit] */
+/* [caller, the program is inside a call] It has not changed the state since the last boundary. */
+void spotnik_donor_confirm(struct spotnik_donor *donor);
+
+/* [caller] It has: snapshots of this boundary are void, and their joiners start over. */
+void spotnik_donor_spoil(struct spotnik_donor *donor);
+
+/* [caller] The state may change from now on: wait for copies under way. */
+void spotnik_donor_settle(struct spotnik_donor *donor);
+
+/* [caller, inside step_commit] Settles. */
 void spotnik_donor_committed(struct spotnik_donor *donor, uint64_t step, uint32_t bucket_count,
                              const struct spotnik_bucket_result *result);
 

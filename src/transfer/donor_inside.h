@@ -13,9 +13,19 @@
 #define SPOTNIK_SESSIONS_MAX 64
 #define SPOTNIK_SNAPSHOTS_MAX 4
 
+enum spotnik_snapshot_phase {
+    SPOTNIK_SNAPSHOT_DUE,     /* the late tensors (registry.h) are to be copied */
+    SPOTNIK_SNAPSHOT_COPYING, /* by one thread, without the lock */
+    SPOTNIK_SNAPSHOT_COPIED,
+};
+
 /* The state after `step`. Freed with the last reference. */
 struct spotnik_snapshot {
     uint64_t step, bytes;
+    enum spotnik_snapshot_phase phase;
+    /* confirmed: the program did not change the state while it may have been copied; spoilt: it
+     * did, or a copy failed, so that no joiner may have it */
+    bool confirmed, spoilt;
     uint32_t references;
     uint8_t *data;
     uint8_t *extra; /* the blobs, packed */
@@ -48,12 +58,13 @@ struct spotnik_session {
 };
 
 struct spotnik_donor {
-    const struct spotnik_registry *registry;
+    struct spotnik_registry *registry;
     uint32_t chunk_bytes;
     pthread_mutex_t lock;
     pthread_cond_t ended; /* a session has ended */
     /* a joiner has acknowledged a step, or a session has ended; monotonic clock */
     pthread_cond_t nearer;
+    pthread_cond_t copied; /* a thread has ended a copy */
     /* under the lock */
     struct spotnik_runtime *runtime;
     bool sealed, stopping;
@@ -87,6 +98,11 @@ void spotnik_donor_await(struct spotnik_donor *donor);
 void *spotnik_session_run(void *session);
 
 void spotnik_session_wake(struct spotnik_session *session);
+
+/* Under the lock, which is given up meanwhile: copy what is late of a DUE one. Returns it when
+ * nothing refers to it any more: to be freed without the lock. */
+struct spotnik_snapshot *spotnik_donor_copy(struct spotnik_donor *donor,
+                                            struct spotnik_snapshot *snapshot);
 
 /* Under the lock: drop what no session needs any more. */
 void spotnik_donor_prune(struct spotnik_donor *donor);

@@ -252,6 +252,9 @@ int spotnik_joiner_copy(struct spotnik_joiner *joiner, const struct spotnik_memb
         rc = spotnik_joiner_fetch(joiner);
     if (!rc)
         rc = fetch_extra(joiner);
+    if (!rc && spotnik_registry_is_failed(joiner->config.registry))
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                  "the program could not take over the state that was received");
     if (rc) {
         close_all(joiner);
         return rc;

@@ -11,6 +11,9 @@
 #include "base/hash.h"
 #include "spotnik/spotnik.h"
 
+#define LATE_BYTES_MIN (UINT64_C(64) << 10)
+#define ROOM_BYTES ((size_t)16 << 20)
+
 void spotnik_registry_init(struct spotnik_registry *registry)
 {
     memset(registry, 0, sizeof *registry);
@@ -101,6 +104,21 @@ int spotnik_registry_add(struct spotnik_registry *registry, const char *name, vo
     return rc;
 }
 
+int spotnik_registry_add_remote(struct spotnik_registry *registry, const char *name, uint64_t count,
+                                int dtype)
+{
+    int rc = spotnik_registry_add_shape(registry, name, count, dtype);
+
+    if (rc)
+        return rc;
+    struct spotnik_tensor *tensor = &registry->tensor[registry->count - 1];
+
+    tensor->remote = true;
+    tensor->remote_at = registry->remote_bytes;
+    registry->remote_bytes += tensor->bytes;
+    return 0;
+}
+
 /* The first tensor that ends behind `offset`. */
 static uint32_t find(const struct spotnik_registry *registry, uint64_t offset)
 {
@@ -117,38 +135,97 @@ static uint32_t find(const struct spotnik_registry *registry, uint64_t offset)
     return low;
 }
 
-/* Visit the pieces of [offset, offset + size); exactly one of `out` and `in` is given. */
-static void move(const struct spotnik_registry *registry, uint64_t offset, uint8_t *out,
-                 const uint8_t *in, size_t size)
+bool spotnik_registry_is_failed(const struct spotnik_registry *registry)
+{
+    return __atomic_load_n(&registry->failed, __ATOMIC_ACQUIRE);
+}
+
+/* Small ones are copied at the boundary: among them are counters that a program may change
+ * early. */
+static bool is_late(const struct spotnik_registry *registry, const struct spotnik_tensor *tensor)
+{
+    return !registry->at_once && (tensor->remote || tensor->bytes >= LATE_BYTES_MIN);
+}
+
+bool spotnik_registry_has_late(const struct spotnik_registry *registry)
+{
+    for (uint32_t i = 0; i < registry->count; i++)
+        if (is_late(registry, &registry->tensor[i]))
+            return true;
+    return false;
+}
+
+static bool is_of(const struct spotnik_registry *registry, const struct spotnik_tensor *tensor,
+                  enum spotnik_registry_part part)
+{
+    return part == SPOTNIK_REGISTRY_ALL
+           || is_late(registry, tensor) == (part == SPOTNIK_REGISTRY_LATE);
+}
+
+/* Exactly one of `out` and `in` is given. */
+static void move_remote(struct spotnik_registry *registry, uint64_t at, uint8_t *out,
+                        const uint8_t *in, size_t size)
+{
+    const struct spotnik_reach *reach = &registry->reach;
+
+    if (out ? reach->read(reach->context, at, out, size)
+            : reach->write(reach->context, at, in, size))
+        __atomic_store_n(&registry->failed, true, __ATOMIC_RELEASE);
+}
+
+static void move_piece(struct spotnik_registry *registry, const struct spotnik_tensor *tensor,
+                       uint64_t at, uint8_t *out, const uint8_t *in, size_t size)
+{
+    if (tensor->remote)
+        move_remote(registry, tensor->remote_at + at, out, in, size);
+    else if (out)
+        memcpy(out, tensor->data + at, size);
+    else
+        memcpy(tensor->data + at, in, size);
+}
+
+/* Bytes from `at` of tensor *i on that one call can move, `size` at most; *i becomes the last of
+ * them. Remote tensors lie one behind the other, and a call costs more than its bytes. */
+static size_t stretch(const struct spotnik_registry *registry, uint32_t *i, uint64_t at,
+                      size_t size)
+{
+    uint64_t bytes = registry->tensor[*i].bytes - at;
+
+    while (registry->tensor[*i].remote && bytes < size && *i + 1 < registry->count
+           && registry->tensor[*i + 1].remote)
+        bytes += registry->tensor[++*i].bytes;
+    return bytes < size ? (size_t)bytes : size;
+}
+
+/* Visit the pieces of [offset, offset + size) that are of `part`. */
+static void move(struct spotnik_registry *registry, enum spotnik_registry_part part,
+                 uint64_t offset, uint8_t *out, const uint8_t *in, size_t size)
 {
     SPOTNIK_ASSERT(offset <= registry->bytes && size <= registry->bytes - offset);
     for (uint32_t i = find(registry, offset); size; i++) {
         const struct spotnik_tensor *tensor = &registry->tensor[i];
         uint64_t at = offset - tensor->offset;
-        size_t part = tensor->bytes - at < size ? (size_t)(tensor->bytes - at) : size;
+        size_t some = stretch(registry, &i, at, size);
 
-        if (part && out) {
-            memcpy(out, tensor->data + at, part);
-            out += part;
-        } else if (part) {
-            memcpy(tensor->data + at, in, part);
-            in += part;
-        }
-        offset += part;
-        size -= part;
+        if (some && is_of(registry, tensor, part))
+            move_piece(registry, tensor, at, out, in, some);
+        out += out ? some : 0;
+        in += in ? some : 0;
+        offset += some;
+        size -= some;
     }
 }
 
-void spotnik_registry_read(const struct spotnik_registry *registry, uint64_t offset, void *out,
-                           size_t size)
+void spotnik_registry_read(struct spotnik_registry *registry, enum spotnik_registry_part part,
+                           uint64_t offset, void *out, size_t size)
 {
-    move(registry, offset, out, NULL, size);
+    move(registry, part, offset, out, NULL, size);
 }
 
-void spotnik_registry_write(const struct spotnik_registry *registry, uint64_t offset,
-                            const void *bytes, size_t size)
+void spotnik_registry_write(struct spotnik_registry *registry, uint64_t offset, const void *bytes,
+                            size_t size)
 {
-    move(registry, offset, NULL, bytes, size);
+    move(registry, SPOTNIK_REGISTRY_ALL, offset, NULL, bytes, size);
 }
 
 void spotnik_registry_refresh(const struct spotnik_registry *registry)
@@ -179,15 +256,36 @@ int spotnik_registry_extra_read(struct spotnik_registry *registry, struct spotni
     return rc;
 }
 
-uint64_t spotnik_registry_digest(const struct spotnik_registry *registry)
+static void hash_remote(struct spotnik_registry *registry, const struct spotnik_tensor *tensor,
+                        struct spotnik_hash *hash, uint8_t *room)
+{
+    for (uint64_t at = 0; at < tensor->bytes; at += ROOM_BYTES) {
+        size_t size = tensor->bytes - at < ROOM_BYTES ? (size_t)(tensor->bytes - at) : ROOM_BYTES;
+
+        move_remote(registry, tensor->remote_at + at, room, NULL, size);
+        spotnik_hash_add(hash, room, size);
+    }
+}
+
+uint64_t spotnik_registry_digest(struct spotnik_registry *registry)
 {
     struct spotnik_hash hash;
+    uint8_t *room = registry->remote_bytes ? malloc(ROOM_BYTES) : NULL;
 
     spotnik_hash_begin(&hash);
-    for (uint32_t i = 0; i < registry->count; i++)
-        if (registry->tensor[i].bytes)
-            spotnik_hash_add(&hash, registry->tensor[i].data, registry->tensor[i].bytes);
-    return spotnik_hash_end(&hash);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        const struct spotnik_tensor *tensor = &registry->tensor[i];
+
+        if (tensor->remote && room)
+            hash_remote(registry, tensor, &hash, room);
+        else if (tensor->bytes && tensor->data)
+            spotnik_hash_add(&hash, tensor->data, tensor->bytes);
+    }
+    uint64_t digest = spotnik_hash_end(&hash);
+    bool good = (room || !registry->remote_bytes) && !spotnik_registry_is_failed(registry);
+
+    free(room);
+    return good ? digest : 0;
 }
 
 size_t spotnik_registry_schema_size(const struct spotnik_registry *registry)

@@ -278,9 +278,15 @@ static int serve(struct spotnik_session *session, bool *ret_more)
 
     pthread_mutex_lock(&donor->lock);
     struct spotnik_runtime *runtime = donor->sealed ? donor->runtime : NULL;
-    bool taken = session->snapshot && session->snapshot->step <= donor->stable,
-         bare = session->wants_snapshot && !donor->spare;
+    struct spotnik_snapshot *snapshot = session->snapshot; /* ours until the session ends */
+    if (snapshot && snapshot->phase == SPOTNIK_SNAPSHOT_DUE)
+        (void)spotnik_donor_copy(donor, snapshot);
+    bool taken = snapshot && snapshot->phase == SPOTNIK_SNAPSHOT_COPIED && snapshot->confirmed
+                 && snapshot->step <= donor->stable,
+         bare = session->wants_snapshot && !donor->spare, spoilt = snapshot && snapshot->spoilt;
     pthread_mutex_unlock(&donor->lock);
+    if (spoilt)
+        return sorry(session, "the program has changed its state while it was copied");
     if (session->asked && runtime) {
         session->asked = false;
         rc = tell_view(session, runtime);

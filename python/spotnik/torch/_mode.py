@@ -171,6 +171,7 @@ class AtBackward:
             session.agreement.send(
                 job, self._counted(step), not weight, weight, used, marks=marks, pace=session.parting.pace
             )
+        session.look_at_copied()
         committed = session.membership.commit()
         running.wait_s = time.perf_counter() - ended
         running.step = None

@@ -2,8 +2,8 @@
 """What makes up a replica: parameters, buffers, optimiser state, and the numbers of schedulers and the like.
 
 Registers all of it with the job and takes it over when the job has replaced it: a joiner's copy, a checkpoint. What
-lives in tensors is registered where it lies; numbers and tensors of an accelerator have a copy in host memory, which
-is brought up to date for a joiner or a checkpoint.
+lives in tensors is registered where it lies, on an accelerator too (``_reach``). Numbers have a copy in host memory,
+which is brought up to date for a joiner or a checkpoint.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from ._buffers import Buffers
 from ._leaves import Leaves, Stateful, decode, encode, tensors
 from ._optimizers import materialise, plain_numbers, state_tensors
 from ._parting import sums_of
+from ._reach import Reach
 from ._shards import local_of
+from ._staging import accelerator_of
 
 
 def discover(optimizers: Sequence[Optimizer], known: Sequence[object]) -> list[Stateful]:
@@ -88,7 +90,8 @@ class Replica:
         self.leaves = Leaves([group for optimizer in optimizers for group in optimizer.param_groups], self.objects)
         self.buffers = Buffers(model)
         self.changes_itself = False  #: does the program change some of it by itself after each step?
-        self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # (host, device)
+        self._reach: Optional[Reach] = None  # of what is on an accelerator
+        self.is_copied = False  #: has the job begun to copy the state in this step?
         self._named: list[tuple[str, torch.Tensor]] = []
         self.compared: list[tuple[str, torch.Tensor]] = []  #: what must have the same bits on all members
         self._collect()
@@ -131,29 +134,47 @@ class Replica:
         """Tell the job of everything."""
         self._register_tensors(job)
         if self._numbers.numel():
-            self._register_one(job, "numbers", self._numbers)
+            job.state_add("numbers", self._numbers.data_ptr(), self._numbers.numel(), Dtype.I64, self._numbers)
         self.pack()
-        job.refresh_set(lambda: None if membership.has_newer else self.pack())
+        job.refresh_set(lambda: None if membership.has_newer else self._refresh())
+        if self.changes_itself:
+            self.changed(job)
+
+    def _refresh(self) -> None:
+        self.is_copied = True
+        self.pack()
 
     def _register_tensors(self, job: Any) -> None:
         for number, (name, tensor) in enumerate(self._named):
-            self._register_one(job, f"{number} {name}"[:250], self._host(name, tensor))
+            if not is_dense(tensor):
+                raise ArgumentError(
+                    f"{name} does not lie in one piece of memory; make it contiguous() before prepare()"
+                )
+            self._register_one(job, f"{number} {name}"[:250], tensor)
 
-    def _host(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if not is_dense(tensor):
-            raise ArgumentError(f"{name} does not lie in one piece of memory; make it contiguous() before prepare()")
-        if tensor.device.type == "cpu":
-            return tensor
-        host = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, pin_memory=True)
-        self._mirrors.append((host, tensor))
-        return host
+    def _register_one(self, job: Job, name: str, tensor: torch.Tensor) -> None:
+        dtype, count = NATIVE_TYPE.get(tensor.dtype), tensor.numel()
+        if dtype is None:
+            dtype, count = Dtype.U8, count * tensor.element_size()
+        device = accelerator_of(tensor)
+        if device is None:
+            job.state_add(name, tensor.data_ptr(), count, dtype, tensor)
+            return
+        if self._reach is None:
+            self._reach = Reach(device)
+            job.state_reach_set(self._reach.read, self._reach.write)
+        self._reach.add(tensor)
+        job.state_add_remote(name, count, dtype)
 
-    @staticmethod
-    def _register_one(job: Job, name: str, tensor: torch.Tensor) -> None:
-        if tensor.dtype in NATIVE_TYPE:
-            job.state_add(name, tensor.data_ptr(), tensor.numel(), NATIVE_TYPE[tensor.dtype], tensor)
-        else:
-            job.state_add(name, tensor.data_ptr(), tensor.numel() * tensor.element_size(), Dtype.U8, tensor)
+    def changed(self, job: Job) -> None:
+        """The program changes registered memory while a step is begun."""
+        job.state_changed()
+
+    def mark(self) -> None:
+        """The program is about to begin a step: the state is what its stream has been given so far."""
+        self.is_copied = False
+        if self._reach is not None:
+            self._reach.mark()
 
     # ---- copies ----
 
@@ -163,8 +184,8 @@ class Replica:
         numbers = [*self.leaves.read(), *(encode(state[key]) for state, key in self._plain)]
         if numbers:
             self._numbers.copy_(torch.tensor(numbers, dtype=torch.int64))
-        for host, device in self._mirrors:
-            host.copy_(device)
+        if self._reach is not None:
+            self._reach.mark()
 
     def note(self, codes: list[int]) -> None:
         """A step was committed with these numbers: registered memory is the same on all members."""
@@ -179,8 +200,6 @@ class Replica:
         self.leaves.write(numbers[: len(self.leaves)])
         for (state, key), code in zip(self._plain, numbers[len(self.leaves) :]):
             state[key] = decode(code, state[key])
-        for host, device in self._mirrors:
-            device.copy_(host)
         self.buffers.restore()
 
 
@@ -188,6 +207,15 @@ def _entries(state: dict[Any, Any]) -> int:
     return sum(len(one) for one in state.values() if isinstance(one, dict))
 
 
+def _few(tensor: torch.Tensor) -> torch.Tensor:
+    """Some elements of a tensor in host memory."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    every = max(1, tensor.numel() // _SAMPLES)
+    return tensor.as_strided((tensor.numel() // every,), (every,)).double()
+
+
+_SAMPLES = 64
 _THAW = (
     ". What is trained later: give it to the optimizer, call prepare() while it has requires_grad=True, and freeze it "
     "after that (requires_grad_(False)); it can then be unfrozen in any step, the same on all members. Or train in "
@@ -288,3 +316,10 @@ class Watch:
     def versions(self) -> int:
         """Changes whenever any parameter is changed in place."""
         return sum(parameter._version for _, parameter in self.parameters)
+
+    @torch.no_grad()
+    def bits(self) -> torch.Tensor:
+        """What mostly changes with any parameter, `.data` too, of which no version tells."""
+        host = [_few(parameter.detach()) for _, parameter in self.parameters if parameter.device.type == "cpu"]
+        there = [one.detach() for _, one in self.parameters if one.device.type != "cpu" and one.is_floating_point()]
+        return torch.cat([*host, *([torch.stack(torch._foreach_norm(there)).double()] if there else [])])

@@ -95,6 +95,7 @@ class Session:
         self.epoch_floor = 0  #: epochs of data before this one are not asked for
         self.before_open: list[Callable[[], None]] = []
         self.told_of_end = False
+        self._copied_at: Optional[tuple[int, torch.Tensor]] = None
 
     # ---- joining ----
 
@@ -282,6 +283,7 @@ class Session:
 
     def _ready(self) -> None:
         last = self.running.last_step
+        self.replica.mark()
         self.watch.check()
         self.repeats.mark(last.number if last else 0)
 
@@ -304,11 +306,21 @@ class Session:
         running = self.running
         running.step = running.last_step = step = self.mode.arm(step)
         running.excluded, running.used = False, []
+        self._copied_at = (self.watch.versions(), self.watch.bits()) if self.replica.is_copied else None
         self.gradients.arm(self.mode.weight_of(step) > 0)
         if self.options.rng:
             first = step.ranges[0].start if step.ranges else step.share + (1 << 40)
             _seed_generators(mix(self.control.seed, step.number, first))
         self.mode.armed(step)
+
+    def look_at_copied(self) -> None:
+        """The state is being copied since the step began: has the program changed it meanwhile?"""
+        before, self._copied_at = self._copied_at, None
+        if before is None or self.job is None:
+            return
+        if self.watch.versions() != before[0] or not torch.equal(self.watch.bits(), before[1]):
+            self.replica.changed(self.job)
+            log.info("the program changes parameters before optimizer.step(): copies of the state hold it up")
 
     def settle(self) -> None:
         """The program comes for another step: has it dealt with the last one?"""

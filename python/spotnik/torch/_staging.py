@@ -94,6 +94,9 @@ class Device(Protocol):
     def unpin(self, memory: torch.Tensor) -> None:
         """The memory is about to go."""
 
+    def make_pinned(self, count: int) -> torch.Tensor:
+        """Bytes of host memory of the device's own, pinned."""
+
 
 class Staging:
     """Buckets of one accelerator. `send` gives the job a bucket; it is called on a thread of this object."""
@@ -203,12 +206,21 @@ class Cuda:
         """Take the registration back."""
         torch.cuda.cudart().cudaHostUnregister(memory.data_ptr())  # type: ignore[no-untyped-call]
 
+    def make_pinned(self, count: int) -> torch.Tensor:
+        """Bytes of host memory of the device's own, pinned."""
+        return torch.empty(count, dtype=torch.uint8, pin_memory=True)
+
+
+def accelerator_of(tensor: torch.Tensor) -> Optional[Device]:
+    """The device that `tensor` is on; None: the host."""
+    return None if tensor.device.type == "cpu" else Cuda(tensor.device)
+
 
 def stage_of(job: Job, buckets: list[Bucket], send: Send) -> Union[HostStage, Staging, None]:
     """The stage of `buckets`; None: their gradients travel from where they lie."""
-    device = buckets[0].parts[0].slot.parameter.device
-    if device.type != "cpu":
-        return Staging(Cuda(device), lambda bucket: _memory_of_job(job, bucket), send)
+    device = accelerator_of(buckets[0].parts[0].slot.parameter)
+    if device is not None:
+        return Staging(device, lambda bucket: _memory_of_job(job, bucket), send)
     if all(bucket.wire.torch_type == bucket.dtype for bucket in buckets):
         return None
     return HostStage(job, send)

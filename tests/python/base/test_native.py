@@ -16,7 +16,7 @@ import spotnik
 from spotnik import _native, errors
 
 FOLDER = Path(os.environ["SPOTNIK_ROOT"]) / "include/spotnik"
-NAMES = ("spotnik.h", "p2p.h", "sync.h", "watch.h", "group.h")
+NAMES = ("spotnik.h", "p2p.h", "sync.h", "watch.h", "state.h", "group.h")
 HEADER = re.sub(r"/\*.*?\*/", " ", "".join((FOLDER / name).read_text() for name in NAMES), flags=re.S)
 CONSTANTS = {name: int(value) for name, value in re.findall(r"#define (SPOTNIK_\w+) (\d+)", HEADER)}
 SCALARS = {

@@ -65,6 +65,9 @@ class FakeDevice:
     def unpin(self, memory: torch.Tensor) -> None:
         self.pinned.remove(memory.data_ptr())
 
+    def make_pinned(self, count: int) -> torch.Tensor:
+        return torch.full((count,), 88, dtype=torch.uint8)
+
     def _give(self, stream: Optional[Stream], kind: str, work: Callable[[], object], event: Optional[Event]) -> None:
         with self._lock:
             to = stream or self._program

@@ -31,7 +31,7 @@ TEST(every_range)
     assert_int_equal(registry.bytes, 17);
     for (size_t from = 0; from <= 17; from++)
         for (size_t to = from; to <= 17; to++) {
-            spotnik_registry_read(&registry, from, out, to - from);
+            spotnik_registry_read(&registry, SPOTNIK_REGISTRY_ALL, from, out, to - from);
             assert_memory_equal(out, flat + from, to - from);
         }
     assert_int_equal(spotnik_registry_digest(&registry), spotnik_hash_bytes(flat, 17));
@@ -40,6 +40,69 @@ TEST(every_range)
         spotnik_registry_write(&registry, at, out + at, at + 4 <= 17 ? 4 : 17 - at);
     assert_memory_equal(a, out, 5);
     assert_memory_equal(c, out + 5, 12);
+    spotnik_registry_done(&registry);
+}
+
+static uint8_t far[2][200];
+static uint32_t calls;
+
+static int far_read(void *context, uint64_t offset, void *out, size_t size)
+{
+    calls++;
+    memcpy(out, &far[0][0] + offset, size);
+    return context != NULL;
+}
+
+static int far_write(void *context, uint64_t offset, const void *bytes, size_t size)
+{
+    calls++;
+    memcpy(&far[0][0] + offset, bytes, size);
+    return context != NULL;
+}
+
+/* Two remote tensors between two near ones: one call moves what lies side by side; they are late,
+ * and a call that fails leaves its mark. */
+TEST(remote_tensors)
+{
+    uint8_t a[3] = { 1, 2, 3 }, z[2] = { 8, 9 }, flat[405], out[405];
+    struct spotnik_registry registry;
+
+    fill(&far[0][0], sizeof far, 7);
+    memcpy(flat, a, 3);
+    memcpy(flat + 3, far, 400);
+    memcpy(flat + 403, z, 2);
+    spotnik_registry_init(&registry);
+    registry.reach = (struct spotnik_reach){ far_read, far_write, NULL };
+    assert_int_equal(spotnik_registry_add(&registry, "a", a, 3, SPOTNIK_U8), 0);
+    assert_false(spotnik_registry_has_late(&registry));
+    assert_int_equal(spotnik_registry_add_remote(&registry, "b", 200, SPOTNIK_U8), 0);
+    assert_int_equal(spotnik_registry_add_remote(&registry, "c", 200, SPOTNIK_U8), 0);
+    assert_int_equal(spotnik_registry_add(&registry, "z", z, 2, SPOTNIK_U8), 0);
+    assert_true(spotnik_registry_has_late(&registry));
+    for (size_t from = 0; from <= 405; from += 5)
+        for (size_t to = from; to <= 405; to++) {
+            spotnik_registry_read(&registry, SPOTNIK_REGISTRY_ALL, from, out, to - from);
+            assert_memory_equal(out, flat + from, to - from);
+        }
+    memset(out, 0, sizeof out);
+    calls = 0;
+    spotnik_registry_read(&registry, SPOTNIK_REGISTRY_EARLY, 0, out, 405);
+    assert_memory_equal(out, a, 3);
+    assert_int_equal(out[3] + out[402] + calls, 0);
+    spotnik_registry_read(&registry, SPOTNIK_REGISTRY_LATE, 0, out, 405);
+    assert_memory_equal(out, flat, 405);
+    assert_int_equal(calls, 1);
+    assert_int_equal(spotnik_registry_digest(&registry), spotnik_hash_bytes(flat, 405));
+    fill(flat, 405, 99);
+    spotnik_registry_write(&registry, 0, flat, 405);
+    assert_memory_equal(far, flat + 3, 400);
+    registry.at_once = true;
+    assert_false(spotnik_registry_has_late(&registry));
+    assert_false(spotnik_registry_is_failed(&registry));
+    registry.reach.context = &registry;
+    spotnik_registry_read(&registry, SPOTNIK_REGISTRY_ALL, 3, out, 1);
+    assert_true(spotnik_registry_is_failed(&registry));
+    assert_int_equal(spotnik_registry_digest(&registry), 0);
     spotnik_registry_done(&registry);
 }
 
