@@ -140,6 +140,9 @@ class Gradients:
 
     def _arrived(self, slot: Slot) -> None:
         if self.by_ddp:
+            is_last = self.passes + 1 >= self.accumulate  # whose end the communication hook tells
+            if self.armed and not (is_last or self._callback_queued or self._outer):
+                self._await_end()
             return
         if not self.armed:
             if self.committed:

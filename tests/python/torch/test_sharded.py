@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import math
 import os
 import random
@@ -32,7 +31,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
-from spotnik import ArgumentError, StateError
+from spotnik import ArgumentError
 from spotnik.torch import _shards
 
 Make = Callable[..., Cluster]
@@ -168,6 +167,7 @@ CASES: dict[str, Case] = {
     "checkpointed": Case(checkpointed),
     "tensor": Case(tensor_parallel, clip="torch"),
     "wrapped": Case(wrapped, clip="torch"),
+    "wrapped_accumulated": Case(wrapped, accumulate=2),
     "accumulate": Case(fsdp, accumulate=3),
     "syncs_late": Case(fsdp, accumulate=3, syncs_late=True, clip="torch"),
     "scaler": Case(fsdp, single, scaler=True, clip="torch", tolerance=1e-5),
@@ -442,14 +442,6 @@ def test_choices_that_shards_do_not_have(four: None, choice: dict[str, Any]) -> 
     model = fsdp(network(), 4)
     with pytest.raises(ArgumentError, match="leave these out"):
         spotnik.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), **choice)
-
-
-@pytest.mark.parametrize(("module", "call"), [("accelerate", "prepare"), ("hf", "Callback"), ("lightning", "Strategy")])
-def test_frameworks_are_refused(module: str, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip({"hf": "transformers"}.get(module, module), reason=f"{module} is not installed")
-    monkeypatch.setenv("SPOTNIK_GROUP", "a:0:4")
-    with pytest.raises(StateError, match=r"not for groups.*fully_shard\(\).*without --group"):
-        getattr(importlib.import_module(f"spotnik.{module}"), call)(*([None] if module == "accelerate" else []))
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7])
