@@ -12,6 +12,7 @@ epoch and the schedule of the others. Without ``spotnik run`` the script is a jo
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import math
@@ -21,14 +22,15 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
 
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import prepare
-from .torch._checks import check_framework
 from .torch._feed import Feed
 from .torch._loader import shard
 from .torch._log import log
+from .torch._places import ALONE, place_here
 from .torch._session import Session, current
 
 try:
@@ -52,7 +54,6 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """
 
     def __init__(self, **settings: Any) -> None:
-        check_framework("Hugging Face's Trainer")
         if "accumulate" in settings or settings.get("commit", "backward") != "backward":
             raise ArgumentError("accumulation is the Trainer's: say TrainingArguments(gradient_accumulation_steps=k)")
         if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):
@@ -72,7 +73,10 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def on_init_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Stand before the Trainer's reporters: they ask which process is the first one when the training begins."""
-        handler = _trainer().callback_handler
+        trainer = _trainer()
+        if place_here() is not None:
+            _adapt(trainer)
+        handler = trainer.callback_handler
         mine = handler.callbacks.index(self) + 1
         before = [one for one in handler.callbacks[:mine] if _is_reporter(one)]
         others = [one for one in handler.callbacks[:mine] if one not in before]
@@ -89,7 +93,8 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         optimizer = getattr(optimizer, "optimizer", optimizer)  # accelerate's, around the one that trains
         accumulate, trainer = int(args.gradient_accumulation_steps), _trainer()
         objects = (given["lr_scheduler"], _Stopping(state, self))
-        prepare(given["model"], optimizer, *objects, accumulate=accumulate, **self._settings)
+        model = trainer.model_wrapped if isinstance(trainer.model_wrapped, DistributedDataParallel) else given["model"]
+        prepare(model, optimizer, *objects, accumulate=accumulate, **self._settings)
         batch = int(getattr(trainer, "_train_batch_size", args.train_batch_size))
         self._feed = _Feed(current(), self._loader, batch, args, state, _Items(trainer))
         self._kind = type(self._loader)
@@ -140,7 +145,8 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         if args.distributed_state is not None:  # what `args.should_save` and `is_world_process_zero()` ask
             args.distributed_state.process_index = args.distributed_state.local_process_index = rank
         state.is_world_process_zero = state.is_local_process_zero = self.senior
-        control.should_save = control.should_save and self.senior
+        size = (place_here() or ALONE).size  # all processes of a group save: each has a part
+        control.should_save = control.should_save and 0 <= rank < size
         self._show(args, state, control)
 
     def _show(self, args: Any, state: Any, control: Any) -> None:
@@ -156,6 +162,28 @@ class Callback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             elif not self.senior and one.training_bar is not None:
                 one.training_bar.close()
                 one.training_bar = None
+
+
+def _adapt(trainer: Trainer) -> None:
+    """In a group the Trainer plans as in one process, and accelerate shards the model over the group."""
+    from .accelerate import adapt, check
+
+    check(trainer.accelerator)
+    adapt(trainer.accelerator)
+    args: Any = trainer.args
+    args.average_tokens_across_devices = False  # the processes of a group weigh by what they count
+    args.distributed_state = copy.copy(args.distributed_state)  # its rank is to be that in the job
+    made: Any = trainer.get_train_dataloader
+
+    def whole() -> Any:
+        accelerator: Any = trainer.accelerator
+        accelerator.prepare = lambda loader: loader  # the job deals its samples
+        try:
+            return made()
+        finally:
+            del accelerator.prepare
+
+    trainer.get_train_dataloader = whole  # type: ignore[method-assign, unused-ignore]
 
 
 def _is_reporter(callback: Any) -> bool:

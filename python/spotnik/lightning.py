@@ -8,6 +8,8 @@
 Under ``spotnik run`` the members train together: the loader's batch_size is that of all of them, so that steps, epochs
 and schedules are those of one process. A member that joins late has the global step, the epoch and the schedule of the
 others. Without ``spotnik run`` the script is a job of one.
+
+In a group (``spotnik run --group``) say ``strategy=spotnik.lightning.ModelParallelStrategy()``.
 """
 
 from __future__ import annotations
@@ -21,36 +23,34 @@ import torch
 from .config import is_alone
 from .errors import ArgumentError, LibraryError, StateError
 from .torch import hide_torchrun, prepare
-from .torch._checks import check_framework
 from .torch._feed import Feed
 from .torch._loader import Shard, shard
+from .torch._places import ALONE, place_here
 from .torch._session import Session, current
 
 try:
     from lightning.pytorch.callbacks import ModelSummary, RichProgressBar, Timer, TQDMProgressBar
     from lightning.pytorch.loggers.utilities import _log_hyperparams
+    from lightning.pytorch.strategies import ModelParallelStrategy as LightningModelParallelStrategy
     from lightning.pytorch.strategies import SingleDeviceStrategy
     from lightning.pytorch.trainer.states import TrainerFn
     from lightning.pytorch.utilities.rank_zero import rank_zero_only  # type: ignore[attr-defined, unused-ignore]
 except ImportError as error:
     raise LibraryError("spotnik.lightning needs lightning: pip install lightning") from error
 
-__all__ = ["Strategy"]
+__all__ = ["ModelParallelStrategy", "Strategy"]
 
 _OVER = "max_time"  # the metric that says it
 _zero: Any = rank_zero_only  # whose attribute `rank` says who writes logs and warnings
 
 
-class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
-    """Trains together with the other members of the job. `settings` are those of :func:`spotnik.torch.prepare`.
+class _Joined:
+    """What a strategy of Lightning's does in a job. `settings` are those of :func:`spotnik.torch.prepare`."""
 
-    Give ``checkpoint="DIR"`` to survive the loss of all members, in place of ``fit(ckpt_path=...)``. To Lightning each
-    member is a process by itself. Files are written, and progress is shown, by one of them (`is_global_zero`).
-    """
+    lightning_module: Any
+    optimizers: Any
 
-    strategy_name = "spotnik"
-
-    def __init__(self, device: Optional[torch.device] = None, **settings: Any) -> None:
+    def _begin(self, settings: dict[str, Any]) -> None:
         if "accumulate" in settings or settings.get("commit", "backward") != "backward":
             raise ArgumentError("accumulation is Lightning's: say Trainer(accumulate_grad_batches=k)")
         if settings.get("batch", "global") != "global" or settings.get("sync", "ssgd") not in (None, "ssgd"):
@@ -58,10 +58,6 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
                 'Lightning plans its steps for one process, so Strategy() takes batch="global" and sync="ssgd" only; '
                 "for more samples in a step raise the batch_size of the loader"
             )
-        check_framework("Lightning's Trainer")
-        hide_torchrun()
-        super().__init__(device=device or "cpu")
-        self._device = device
         self._settings = settings
         self._feed: Optional[_Feed] = None
         self._session: Optional[Session] = None
@@ -69,17 +65,6 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         self._slot = int(os.environ.get("SPOTNIK_SLOT", "0") or 0)
         self._shows = self.is_global_zero  # what Lightning asks before there is a job
         self._look()
-
-    # ---- where it runs ----
-
-    @property
-    def root_device(self) -> torch.device:
-        """The device of this member: that given, else the one of its place on the host."""
-        if self._device is None:
-            accelerator: Any = self.accelerator
-            devices = accelerator.get_parallel_devices(accelerator.parse_devices(accelerator.auto_device_count()))
-            self._device = devices[self._slot % len(devices)]
-        return self._device
 
     @property
     def is_global_zero(self) -> bool:
@@ -92,18 +77,22 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
 
     def setup(self, trainer: Any) -> None:
         """Make the optimisers, and their steps those of the job."""
-        super().setup(trainer)
+        super().setup(trainer)  # type: ignore[misc]
         if trainer.state.fn != TrainerFn.FITTING:
             return
         if trainer.limit_train_batches != 1.0 and not trainer.fast_dev_run:
             raise ArgumentError("the job counts epochs of all data; leave limit_train_batches out, or give less data")
         accumulate = int(trainer.accumulate_grad_batches)
-        assert self.lightning_module is not None
         settings = dict(self._settings)
         self._timers = [_Time(one) for one in trainer.callbacks if isinstance(one, Timer) and one._duration is not None]
         if self._timers:
             settings["metrics"] = (*settings.get("metrics", ()), _OVER)
         stopping = [_Stopping(one) for one in trainer.early_stopping_callbacks]
+        if stopping and place_here() is not None:
+            raise ArgumentError(
+                "EarlyStopping needs a number that all members agree on, which groups do not have yet: end by "
+                "max_epochs or max_time, or start each process as a member of its own, without --group"
+            )
         if stopping:
             settings.setdefault("pauses", "epoch")
         prepare(self.lightning_module, list(self.optimizers), *stopping, accumulate=accumulate, **settings)
@@ -116,13 +105,16 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
                 "ckpt_path is Lightning's, and knows neither the job nor which samples it has consumed; say "
                 'Strategy(checkpoint="DIR") instead, and start the same program again'
             )
-        return super().load_checkpoint(*args, **kwargs)
+        return super().load_checkpoint(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def _trains(self) -> bool:
+        trainer = self.lightning_module.trainer
+        return bool(trainer.state.fn == TrainerFn.FITTING and trainer.training)
 
     def process_dataloader(self, dataloader: Any) -> Any:
         """Share the training data; each member evaluates by itself, on all there is."""
-        assert self.lightning_module is not None
-        trainer = self.lightning_module.trainer
-        if trainer.state.fn != TrainerFn.FITTING or not trainer.training:
+        if not self._trains:
             return dataloader
         if self._feed is not None:
             raise ArgumentError(
@@ -132,7 +124,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
             )
         shared = dataloader if isinstance(dataloader, Shard) else shard(dataloader)
         self._session = current()
-        self._feed = _Feed(self._session, shared, trainer)
+        self._feed = _Feed(self._session, shared, self.lightning_module.trainer)
         return _Batches(self._feed, len(shared))
 
     def on_train_start(self) -> None:
@@ -163,7 +155,7 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         if self._feed is not None:
             self._feed.session.close()
             self._feed = None
-        super().teardown()
+        super().teardown()  # type: ignore[misc]
 
     def _look(self) -> None:
         """One member writes, whichever is first in the view."""
@@ -195,6 +187,62 @@ class Strategy(SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
         bar.on_train_start(module.trainer, module)
         if in_epoch:
             bar.on_train_epoch_start(module.trainer, module)
+
+
+class Strategy(_Joined, SingleDeviceStrategy):  # type: ignore[misc, unused-ignore]
+    """Trains together with the other members of the job. `settings` are those of :func:`spotnik.torch.prepare`.
+
+    Give ``checkpoint="DIR"`` to survive the loss of all members, in place of ``fit(ckpt_path=...)``. To Lightning each
+    member is a process by itself. Files are written, and progress is shown, by one of them (`is_global_zero`).
+    """
+
+    strategy_name = "spotnik"
+
+    def __init__(self, device: Optional[torch.device] = None, **settings: Any) -> None:
+        if place_here() is not None:
+            raise StateError(
+                "spotnik.lightning.Strategy is for members of one process, and this one is in a group: say "
+                "strategy=spotnik.lightning.ModelParallelStrategy() and fully_shard() the layers in configure_model()"
+            )
+        hide_torchrun()
+        super().__init__(device=device or "cpu")
+        self._device = device
+        self._begin(settings)
+
+    @property
+    def root_device(self) -> torch.device:
+        """The device of this member: that given, else the one of its place on the host."""
+        if self._device is None:
+            accelerator: Any = self.accelerator
+            devices = accelerator.get_parallel_devices(accelerator.parse_devices(accelerator.auto_device_count()))
+            self._device = devices[self._slot % len(devices)]
+        return self._device
+
+
+class ModelParallelStrategy(_Joined, LightningModelParallelStrategy):  # type: ignore[misc, unused-ignore]
+    """As :class:`Strategy`, where the processes of a group hold the model among them.
+
+    The module's ``configure_model()`` cuts it by ``fully_shard()``, ``parallelize_module()`` or both, on
+    ``self.device_mesh``, as with Lightning's strategy of this name. Say ``Trainer(devices=N)`` for groups of N.
+    Validation loaders are dealt among the processes of each group, as Lightning does.
+    """
+
+    strategy_name = "spotnik_model_parallel"
+
+    def __init__(self, data_parallel_size: Any = "auto", tensor_parallel_size: Any = "auto", **settings: Any) -> None:
+        own = {key: settings.pop(key) for key in ("save_distributed_checkpoint", "timeout") if key in settings}
+        super().__init__(data_parallel_size, tensor_parallel_size, **own)
+        self._begin(settings)
+
+    @property
+    def distributed_sampler_kwargs(self) -> dict[str, Any]:
+        """The job deals the training data."""
+        return {"num_replicas": 1, "rank": 0} if self._trains else super().distributed_sampler_kwargs
+
+    def save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        """One group saves: each of its processes its part."""
+        if self._session is None or 0 <= self._session.rank < (place_here() or ALONE).size:
+            super().save_checkpoint(*args, **kwargs)
 
 
 class _Time:

@@ -133,16 +133,6 @@ def check_choices(sync: object, pauses: object) -> None:
             )
 
 
-def check_framework(name: str) -> None:
-    """Frameworks that plan for one process make process groups and wrap models of their own in a group."""
-    if place_here() is not None:
-        raise StateError(
-            f"{name} is not for groups of processes yet. Give the model itself to fully_shard() and to "
-            "spotnik.torch.prepare(), in a loop of your own as in examples/torch/fsdp.py; or start each process as a "
-            "member of its own: spotnik run without --group"
-        )
-
-
 def check_sharded(sync: object, commit: str, wire: str) -> None:
     """What a model of shards cannot have yet."""
     if sync != "ssgd" or commit != "backward" or wire != "auto":

@@ -83,7 +83,7 @@ class Feed:
         session.running.handed = step
         for number, piece in enumerate(share):
             batch = self._shard.load(session, step, piece)
-            if step.sample_count:
+            if step.sample_count or session.mode.is_sharded:  # the processes of a group weigh together
                 self.weigh(batch, number)
             yield batch
         if session.running.step is step and session.gradients.passes < count:

@@ -55,6 +55,8 @@ class GroupWeights(Weights):
         """By what the gradient of what the model returns for mini-batch `number` is multiplied."""
         if number >= len(self._counts) or not self._group_base:
             return 0.0
+        if self._fixed:
+            return self._fixed[number]
         return len(self._counts) * self._counts[number] * self._layout.parts / self._group_base
 
     def weigh(self, number: int, weight: int) -> None:
@@ -66,6 +68,14 @@ class GroupWeights(Weights):
             self._group_base = len(self._counts) * whole
         self._group_counts[number] = whole
         self._tell_own(sum(self._counts[one] for one in self._said))
+
+    def divide(self, divisor: int, counts: Sequence[int]) -> None:
+        """As of one process: a collective call of the processes of the group."""
+        super().divide(divisor, counts)
+        own = sum(self._counts)
+        (whole,) = add_up([own if self._layout.counts else 0])
+        self._fixed = [self._layout.parts * divisor / whole if count else 0.0 for count in self._counts]
+        self._tell_own(own)
 
     @property
     def correction(self) -> float:
