@@ -135,7 +135,7 @@ class GroupJob(Job):
         self._library: Any = _Calls(self._library)
         self.place = where
         self._is_alike = False
-        self._samples, self._is_counted = (where.rank, where.size), True
+        self._samples, self._is_counted, self._has_data = (where.rank, where.size), True, False
         self.samples_of_group = 0  #: in the step begun last
 
     def _join(self, native: _native.NativeConfig) -> int:
@@ -145,6 +145,7 @@ class GroupJob(Job):
         self._library.spotnik_group_patience_set(group, _PATIENCE_NS)
         self.check(self._library.until_done(lambda: int(self._library.spotnik_group_join(group, native))))
         self._keeps_checkpoints = bool(native.checkpoint_dir)
+        self._has_data = bool(native.samples)
         assert group.value is not None
         return group.value
 
@@ -161,6 +162,8 @@ class GroupJob(Job):
         step = self._begun = part_of(whole, self.place, self._samples)
         if whole.ranges or (not self._is_counted and not step.replay):
             self.weight_set(step.sample_count)
+        elif not self._has_data and not step.replay:
+            self.weight_set(1)  # a batch of its own: the group weighs as many as it has processes
         return step
 
     def weight_set(self, weight: int) -> None:

@@ -9,6 +9,7 @@ other group goes on, and a new group joins; what groups cannot do is refused wit
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Optional
@@ -94,6 +95,42 @@ def test_a_killed_process_takes_its_group_along(cluster: Make) -> None:
     ends = check_equal(job, 4)
     assert [one.status for one in first + third] == [0] * 4
     assert len({line["done"] for line in ends}) == 1  # the lost group's samples may make a step of their own
+
+
+def draw(tell: Tell, place: str, value: float) -> None:
+    os.environ["SPOTNIK_GROUP"] = place
+    model = torch.nn.Linear(1, 1, bias=False).double()
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model, optimizer = spotnik.prepare(model, optimizer)
+    while spotnik.step() < 5:
+        model(torch.full((1, 1), value, dtype=torch.float64)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", weight=model.weight.item())
+
+
+def test_processes_with_batches_of_their_own_weigh_the_same(cluster: Make) -> None:
+    """In groups of any sizes: the mean is over the five processes, and not over the two groups."""
+    job = cluster()
+    job.gather(2)
+    for name, values in {"a": (0.0, 1.0), "b": (2.0, 3.0, 4.0)}.items():
+        for rank, value in enumerate(values):
+            job.start(draw, place=f"{name}-{job.folder}:{rank}:{len(values)}", value=value)
+    job.wait()
+    assert [line["weight"] for line in check_equal(job, 5)] == [-10.0] * 5
+
+
+def test_a_notice_to_any_process_is_that_of_its_group(cluster: Make) -> None:
+    job = cluster()
+    job.gather(2)
+    first, second = start_group(job, "a", 2, epochs=40), start_group(job, "b", 2, epochs=40)
+    for member, line in job.events():
+        if member is second[1] and line.get("step") == 10:
+            job.kill(member, signal.SIGTERM)
+    assert [one.status for one in second] == [75, 75]
+    assert [one.status for one in first] == [0, 0]
+    assert not job.errors()
 
 
 @pytest.mark.parametrize("choice", [{"sync": "localsgd"}, {"pauses": "epoch"}])
