@@ -21,10 +21,17 @@ from typing import Any, Optional
 import pytest
 import torch
 import torch.distributed
+import torch.distributed.checkpoint as dcp
 from cluster import Cluster, Member, Tell
 from cluster import alone as run_alone
 from programs import data, network
 from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -236,6 +243,7 @@ def train(
     checkpoint: Optional[str] = None,
     clip: Optional[str] = None,
     stop: Optional[str] = None,
+    export: Optional[str] = None,
 ) -> None:
     what = CASES[case]
     model = what.build()
@@ -273,17 +281,39 @@ def train(
             break
     whole = [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
     total = 0 if what.draws else spotnik.samples()
+    if export and spotnik.rank() < torch.distributed.get_world_size():
+        dcp.save(states(model, optimizer), checkpoint_id=export)
     tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", total=total, parameters=whole)
     if place is not None:
         torch.distributed.barrier()
 
 
-def start_group(job: Cluster, name: str, size: int, **settings: Any) -> list[Member]:
+def states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    return {"model": get_model_state_dict(model), "optimizer": get_optimizer_state_dict(model, optimizer)}
+
+
+def read(tell: Tell, folder: str, place: str, port: int) -> None:
+    """A program of FSDP2 without Spotnik."""
+    model = fsdp(network(seed=9), join_process_group(place, port))
+    optimizer = CASES["fsdp"].optimizer(model)
+    held = states(model, optimizer)
+    dcp.load(held, checkpoint_id=folder)
+    set_model_state_dict(model, held["model"])
+    set_optimizer_state_dict(model, optimizer, held["optimizer"])
+    first, *_ = optimizer.param_groups[0]["params"]
+    steps = int(optimizer.state[first]["step"].item())
+    tell(done=steps, digest="", parameters=[one.full_tensor().tolist() for one in model.parameters()])
+    torch.distributed.barrier()
+
+
+def start_group(
+    job: Cluster, name: str, size: int, program: Callable[..., None] = train, **settings: Any
+) -> list[Member]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     name = f"{name}-{job.folder}"
-    return [job.start(train, place=f"{name}:{rank}:{size}", port=port, **settings) for rank in range(size)]
+    return [job.start(program, place=f"{name}:{rank}:{size}", port=port, **settings) for rank in range(size)]
 
 
 def check_ends(job: Cluster, processes: int) -> list[dict[str, Any]]:
@@ -370,6 +400,19 @@ def test_random_kills_drop_no_step_and_no_sample(cluster: Make, tmp_path: Path) 
     end = check_ends(job, 6)[0]
     assert sorted(samples) == list(range(1, end["done"] + 1))
     assert sum(samples.values()) == end["total"]
+
+
+def test_a_program_of_fsdp2_reads_what_one_group_saves(cluster: Make, tmp_path: Path) -> None:
+    job, other = cluster(), cluster()
+    job.gather(2)
+    for name in "ab":
+        start_group(job, name, 2, clip="exact", export=str(tmp_path / "whole"))
+    job.wait()
+    end = check_ends(job, 4)[0]
+    start_group(other, "c", 3, program=read, folder=str(tmp_path / "whole"))
+    other.wait()
+    again = check_ends(other, 3)[0]
+    assert (again["done"], again["parameters"]) == (end["done"], end["parameters"])
 
 
 def test_a_checkpoint_resumes_in_a_group_of_any_size(cluster: Make, tmp_path: Path) -> None:
