@@ -17,6 +17,9 @@ struct agent_group {
     int status;                 /* the wait status that says most about those that have ended */
     uint16_t port;              /* where rank 0 may meet the others: MASTER_PORT */
     uint64_t started_ns;
+    /* run_stall.c: its last step, and since when a process of it owes a call; is that told? */
+    uint64_t step, owes_ns;
+    bool told;
 };
 
 /* A port of 127.0.0.1 that was free a moment ago; 0: none. */

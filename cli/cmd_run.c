@@ -81,10 +81,8 @@ static const char help[] =
     "gcp, azure,\n"
     "                          exec:COMMAND or file:PATH; may be repeated; see spotnik notice      "
     "    [auto]\n"
-    "      --on-notice COMMAND run this for each warning, to order a replacement; SPOTNIK_NOTICE_* "
-    "describe it\n"
-    "      --notice-patience TIME   if still here this long after the deadline: the workers come "
-    "back  [60s]\n"
+    "      --on-notice COMMAND run this for each warning, which SPOTNIK_NOTICE_* describe\n"
+    "      --notice-patience TIME   so long after the deadline: workers come back [60s]\n"
     "      --group N           each worker is a group of N processes, which shard a model and are "
     "one member together; auto:\n"
     "                          the GPUs of this host. -n counts members; see docs/guide/groups.md\n"
@@ -97,19 +95,17 @@ static const char help[] =
     "member\n"
     "      --done FILE         create this file when the job is done, for scripts that cannot "
     "trust an exit status\n"
-    "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL          "
-    "    [10s]\n"
+    "      --grace TIME        time for workers to leave before SIGTERM, and then SIGKILL [10s]\n"
+    "      --stall-timeout TIME end a group with a process that makes no call for so long [never]\n"
     "      --job NAME               of the job; members of other jobs are refused                  "
     "          [spotnik]\n"
     "      --name NAME              the same as --job\n"
     "      --checkpoint WHERE       all members write checkpoints to this folder, or "
     "s3://BUCKET/NAME; "
     "the job begins from the newest\n"
-    "      --checkpoint-s SECONDS   between two checkpoints                                        "
-    "          [600]\n"
+    "      --checkpoint-s SECONDS   between two checkpoints [600]\n"
     "      --checkpoint-steps N     steps between two checkpoints instead\n"
-    "      --on-minority WHAT       when cut off from the majority: wait, or stop                  "
-    "          [wait]\n"
+    "      --on-minority WHAT       when cut off from the majority: wait, or stop [wait]\n"
     "      --max N                  never more members on all hosts together                       "
     "          [256]\n"
     "      --silence-ms MS          silence that counts as a loss, at least                        "
@@ -168,6 +164,7 @@ enum {
     OPTION_PEERS,
     OPTION_KEY,
     OPTION_GRACE,
+    OPTION_STALL,
     OPTION_TRANSPORT,
     OPTION_SYNC,
     OPTION_BATCHING,
@@ -199,6 +196,7 @@ static const struct option names[] = {
     { "peers", required_argument, NULL, OPTION_PEERS },
     { "key-file", required_argument, NULL, OPTION_KEY },
     { "grace", required_argument, NULL, OPTION_GRACE },
+    { "stall-timeout", required_argument, NULL, OPTION_STALL },
     { "transport", required_argument, NULL, OPTION_TRANSPORT },
     { "sync", required_argument, NULL, OPTION_SYNC },
     { "batching", required_argument, NULL, OPTION_BATCHING },
@@ -309,6 +307,8 @@ static bool take_option(struct request *ret, int option, const char *value)
         return option_duration(value, &ret->run.kill_every_ns);
     case OPTION_GRACE:
         return option_duration(value, &ret->run.grace_ns);
+    case OPTION_STALL:
+        return option_duration(value, &ret->run.stall_ns);
     case OPTION_SPEEDUP:
         return option_ratio(value, &ret->run.speedup);
     case OPTION_SEED:

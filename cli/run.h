@@ -25,6 +25,7 @@ struct run_options {
     uint64_t kill_every_ns;          /* 0: never */
     /* between the request to leave and SIGTERM, and between SIGTERM and SIGKILL */
     uint64_t grace_ns;
+    uint64_t stall_ns;  /* a group with a process that makes no call ends after it; 0: never */
     struct churn churn; /* event_count 0: none */
     double speedup;
     uint64_t seed; /* which workers --kill-every chooses */

@@ -75,6 +75,9 @@ void run_tell(const struct run *run, enum spotnik_said kind, const char *format,
 /* run_told.c: tell what the members have said since we looked last. */
 void run_told_look(struct run *run, uint64_t now_ns);
 
+/* run_stall.c. Say which process keeps its group waiting, and end the group after a limit. */
+void run_stall_look(struct run *run, uint64_t now_ns);
+
 /* The last step the worker in this place has committed; 0: none, so it is no member yet that
  * anybody would miss. */
 uint64_t run_committed(const struct run *run, const struct agent_worker *worker);

@@ -139,6 +139,7 @@ void run_look(struct run *run, uint64_t now_ns)
     look_at_steps(run, now_ns);
     look_at_ends(run);
     look_at_waits(run, now_ns);
+    run_stall_look(run, now_ns);
 }
 
 /* Workers that were cut off together have written one checkpoint. */

@@ -18,6 +18,7 @@ static void post(struct spotnik_group *group, const struct spotnik_group_call *c
     control->process[group->rank].call = *call;
     group->rounds++;
     group->is_waiting = true;
+    __atomic_store_n(&control->process[group->rank].rounds, group->rounds, __ATOMIC_SEQ_CST);
     if (__atomic_add_fetch(&control->asked, 1, __ATOMIC_SEQ_CST) == group->rounds * group->size)
         spotnik_futex_word_ring(&control->bell);
 }

@@ -59,6 +59,7 @@ struct spotnik_group_process {
     uint32_t word;             /* robust futex of its watch thread; 0: not there yet, or left */
     uint32_t declines, weighs; /* 1: it consumes no samples in this step; it has set `weight` */
     uint64_t weight;           /* of its rows */
+    uint64_t rounds;           /* calls that it has made; atomic */
     _Alignas(64) struct spotnik_group_call call;
     struct spotnik_group_area bucket[SPOTNIK_GROUP_BUCKETS];
 };

@@ -8,14 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "base/time.h"
 #include "group/futex_word.h"
+#include "link/slots.h"
 #include "reduce/reduce.h"
+
+/* How often the agent learns which processes a call waits for. */
+#define LOOK_NS (100 * SPOTNIK_MS)
 
 struct spotnik_group_leader {
     struct spotnik_group_control *control;
+    struct spotnik_slots *slots; /* of the agent; NULL: there is none */
+    uint32_t slot;
     pthread_t thread;
     uint32_t stopping; /* atomic */
     const spotnik_config *config;
@@ -280,6 +287,37 @@ static bool is_asked(const struct spotnik_group_control *control)
     return __atomic_load_n(&control->asked, __ATOMIC_SEQ_CST) == rounds * control->size;
 }
 
+static uint64_t absent_ranks(const struct spotnik_group_control *control)
+{
+    uint64_t answered = __atomic_load_n(&control->answered, __ATOMIC_SEQ_CST), absent = 0;
+
+    for (uint32_t rank = 0; rank < control->size; rank++)
+        if (__atomic_load_n(&control->process[rank].rounds, __ATOMIC_SEQ_CST) <= answered)
+            absent |= UINT64_C(1) << rank;
+    return absent;
+}
+
+/* A process that hangs among its siblings makes no call: the agent may end it. */
+static void absent_tell(struct spotnik_group_leader *leader, uint64_t absent)
+{
+    if (leader->slots != NULL)
+        __atomic_store_n(&leader->slots->slot[leader->slot].absent, absent, __ATOMIC_SEQ_CST);
+}
+
+static void slot_find(struct spotnik_group_leader *leader)
+{
+    const char *fd = getenv("SPOTNIK_SLOTS_FD"), *slot = getenv("SPOTNIK_SLOT");
+
+    if (fd == NULL || slot == NULL || spotnik_slots_map(atoi(fd), &leader->slots) != 0
+        || leader->slots == NULL)
+        return; /* the job finds what is wrong with the table */
+    leader->slot = (uint32_t)atoi(slot);
+    if (leader->slot < leader->slots->count)
+        return;
+    spotnik_slots_unmap(leader->slots);
+    leader->slots = NULL;
+}
+
 static void *leader_main(void *context)
 {
     struct spotnik_group_leader *leader = context;
@@ -288,11 +326,15 @@ static void *leader_main(void *context)
     while (__atomic_load_n(&leader->stopping, __ATOMIC_SEQ_CST) == 0) {
         uint32_t bell = __atomic_load_n(&control->bell, __ATOMIC_SEQ_CST);
         buckets_start(leader);
-        if (is_asked(control))
+        if (is_asked(control)) {
+            absent_tell(leader, 0);
             serve(leader);
-        else
-            spotnik_futex_word_wait(&control->bell, bell, SPOTNIK_NEVER);
+        } else {
+            absent_tell(leader, absent_ranks(control));
+            spotnik_futex_word_wait(&control->bell, bell, spotnik_clock_ns() + LOOK_NS);
+        }
     }
+    absent_tell(leader, 0);
     return NULL;
 }
 
@@ -304,9 +346,11 @@ int spotnik_group_leader_new(struct spotnik_group_control *control,
     if (leader == NULL)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a group");
     leader->control = control;
+    slot_find(leader);
     pthread_mutex_init(&leader->lock, NULL);
     int rc = spotnik_thread_create(&leader->thread, leader_main, leader);
     if (rc != 0) {
+        spotnik_slots_unmap(leader->slots);
         free(leader);
         errno = rc;
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot start a thread for a group: %m");
@@ -329,5 +373,6 @@ void spotnik_group_leader_free(struct spotnik_group_leader *leader)
     pthread_join(leader->thread, NULL);
     spotnik_abandon(leader->job);
     pthread_mutex_destroy(&leader->lock);
+    spotnik_slots_unmap(leader->slots);
     free(leader);
 }

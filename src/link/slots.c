@@ -112,6 +112,7 @@ void spotnik_slots_assign(struct spotnik_slots *slots, uint32_t index)
     __atomic_store_n(&slot->minority_step, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->lines, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->checkpoint, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&slot->absent, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&slot->word, 0, __ATOMIC_SEQ_CST);
     syscall(SYS_futex, &slot->word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

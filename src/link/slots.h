@@ -68,7 +68,8 @@ struct spotnik_slot {
     uint32_t lines; /* messages that this member has written: spotnik_slots_line() */
     /* 1: it writes checkpoints; _FAILED: the last one due is not complete for a fault it knows */
     uint32_t checkpoint;
-    uint8_t spare[8];
+    /* of a group: bit r: its process of rank r has not made the group's next call yet */
+    uint64_t absent;
 };
 
 struct spotnik_slots {

@@ -3,7 +3,8 @@
 
 Claims: a kill of any process of a group ends all of it, and the other groups finish the very step; the digests of all
 groups are equal after every step; no group misses a step; every sample of an epoch is used once (group_worker.c); a
-new group joins for each lost one; SIGTERM to any process is its group's notice; no process outlives the run.
+new group joins for each lost one; SIGTERM to any process is its group's notice; a process that hangs is named, and
+its group ended after --stall-timeout; no process outlives the run.
 
     groups.py SPOTNIK WORKER [kills=20] [groups=3] [size=4] [count=20000] [seed=1]
 """
@@ -102,7 +103,9 @@ class Run:
                     self.fail(f"group {group} went from step {before[0]} to {after[0]}")
             for step, digest in (commit[:2] for at, commit in enumerate(commits, 1) if at not in last):
                 if digests.setdefault(step, digest) != digest:
-                    self.fail(f"group {group} has another digest after step {step} of {commits[0][0]}..{commits[-1][0]}")
+                    self.fail(
+                        f"group {group} has another digest after step {step} of {commits[0][0]}..{commits[-1][0]}"
+                    )
 
     def check_orphans(self) -> None:
         left = [pid for pids in self.pids.values() for pid in pids.values() if is_alive(pid)]
@@ -150,13 +153,17 @@ def kills(spotnik: str, worker: str, folder: Path, numbers: dict[str, int]) -> N
     run.check_orphans()
     leaders = sum(rank == 0 for rank, _, _ in told)
     gone = sorted(gone_s for _, gone_s, _ in told)
-    print(f"{len(told)} kills, {leaders} of them of leaders; {max(len(c) for c in run.commits.values())} steps in a life")
+    print(
+        f"{len(told)} kills, {leaders} of them of leaders; {max(len(c) for c in run.commits.values())} steps in a life"
+    )
     print(f"group gone after: median {statistics.median(gone) * 1e3:.1f} ms, most {gone[-1] * 1e3:.1f} ms")
     for name, is_leader in (("leader", True), ("sibling", False)):
         after = sorted(next_s for rank, _, next_s in told if (rank == 0) == is_leader)
         if after:
             median = statistics.median(after)
-            print(f"{name} killed: others' next commit after median {median * 1e3:.1f} ms, most {after[-1] * 1e3:.1f} ms")
+            print(
+                f"{name} killed: others' next commit after median {median * 1e3:.1f} ms, most {after[-1] * 1e3:.1f} ms"
+            )
 
 
 def notice_to_a_sibling(spotnik: str, worker: str, folder: Path) -> None:
@@ -176,6 +183,29 @@ def notice_to_a_sibling(spotnik: str, worker: str, folder: Path) -> None:
     run.check()
     run.check_orphans()
     print("SIGTERM to a sibling: its group left, the other trained on")
+
+
+def a_process_that_hangs(spotnik: str, worker: str, folder: Path) -> None:
+    """A stopped sibling is named, and its group is ended after the limit and comes back."""
+    options = ["-n", "1:2", "--group", "2", "--respawn", "--stall-timeout", "2s"]
+    run = Run(spotnik, options, [worker, "0", "1000"], folder)
+    run.until("both groups together", lambda: run.is_whole(2, 2))
+    victim = run.living()[0]
+    pid = run.pids[victim][1]
+    os.kill(pid, signal.SIGSTOP)
+    run.until("the group's end", lambda: not any(map(is_alive, run.pids[victim].values())))
+    said = run.said.read_text()
+    for words in (f"for 1 s: 1 (process {pid}, stopped). The job waits for them; --stall-timeout", "ending the group"):
+        if f"w{victim} on " not in said or words not in said:
+            run.fail(f"not said: {words}")
+    run.until("a new group in its place", lambda: run.is_whole(2, 2))
+    run.process.send_signal(signal.SIGTERM)
+    if run.process.wait(LIMIT_S) != 75:
+        run.fail("not 75")
+    run.look()
+    run.check()
+    run.check_orphans()
+    print("a stopped sibling: named, ended after the limit, and its group came back")
 
 
 def steps_to_an_end(spotnik: str, worker: str, folder: Path) -> None:
@@ -200,7 +230,7 @@ def main() -> None:
     for word in sys.argv[3:]:
         key, value = word.split("=")
         numbers[key] = int(value)
-    for name, part in (("steps", steps_to_an_end), ("notice", notice_to_a_sibling)):
+    for name, part in (("steps", steps_to_an_end), ("notice", notice_to_a_sibling), ("hang", a_process_that_hangs)):
         with tempfile.TemporaryDirectory() as folder:
             part(spotnik, worker, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
