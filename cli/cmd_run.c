@@ -68,6 +68,7 @@ static const char help[] =
     "      --key-file FILE     the job key; see spotnik key                        [a key made for "
     "this run]\n"
     "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"
+    "      --tls MODE          TLS between members: off, psk (by the job key) or cert:DIR   [off]\n"
     "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    "
     "[auto]\n"
     "      --sync STRATEGY     how to keep replicas together, in programs that leave it to "
@@ -112,7 +113,6 @@ static const char help[] =
     "          [250]\n"
     "      --lanes N                connections that carry the data to a member of another host    "
     "          [4]\n"
-    "      --batch-most N           samples that a worker takes in a step at most\n"
     "      --noise WHAT             scale: measure the noise scale of the gradients                "
     "          [off]\n"
     "      --http-token-file FILE   token that readers of the page must show\n"
@@ -203,7 +203,7 @@ static const struct option names[] = {
     { "name", required_argument, NULL, OPTION_NAME },
     { "job", required_argument, NULL, OPTION_SETTING },
     { "lanes", required_argument, NULL, OPTION_SETTING },
-    { "batch-most", required_argument, NULL, OPTION_SETTING },
+    { "tls", required_argument, NULL, OPTION_SETTING },
     { "noise", required_argument, NULL, OPTION_SETTING },
     { "max", required_argument, NULL, OPTION_SETTING },
     { "silence-ms", required_argument, NULL, OPTION_SETTING },

@@ -33,7 +33,8 @@ bool question_credentials(const struct job_at *at, struct spotnik_credentials *r
 {
     *ret = (struct spotnik_credentials){ .self = { .port = 1 } };
     spotnik_job_hash(at->job, ret->job);
-    return spotnik_key_read(at->key_file, ret->key) == 0
+    return spotnik_tls_settings_read(&ret->tls) == 0
+           && spotnik_key_read(at->key_file, ret->key) == 0
            && spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
 }
 

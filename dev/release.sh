@@ -3,7 +3,7 @@
 # Make what is released into a folder: the sdist of HEAD, and from it a wheel for each processor. make nightly
 # RUNS=release compares two runs. Zig is the compiler, because it links against the glibc of 2018; auditwheel checks that.
 # Needs what dev/setup.sh build needs, and the network for pip and jansson's source. Usage: dev/release.sh [DIST [PROCESSOR...]]
-#   ROOT=DIR  take libcrypto.a and libz.so of a foreign processor from DIR/usr/lib/PROCESSOR-linux-gnu
+#   ROOT=DIR  take libssl.a, libcrypto.a and libz.so of a foreign processor from DIR/usr/lib/PROCESSOR-linux-gnu
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -85,6 +85,7 @@ wheel_make()
     lib=${ROOT:-}/usr/lib/$1-linux-gnu
     jansson_make "$1"
     mkdir -p "$work/pc"
+    describe libssl "$lib/libssl.a"
     describe libcrypto "$lib/libcrypto.a"
     describe jansson "$work/$1/libjansson.a"
     describe zlib "$lib/libz.so"

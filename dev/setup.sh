@@ -44,7 +44,7 @@ need libc6-dev compiles
 need meson has meson
 need ninja-build has ninja
 need pkg-config has pkg-config
-for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libcrypto libxxhash-dev:libxxhash \
+for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libssl libxxhash-dev:libxxhash \
     libcurl4-openssl-dev:libcurl zlib1g-dev:zlib; do
     need "${module%%:*}" pkg-config --exists "${module#*:}"
 done

@@ -35,7 +35,8 @@ static void look_key(struct doctor *doctor)
                    "hosts, and give --key-file");
         return;
     }
-    doctor->has_key = spotnik_key_read(doctor->key_file, doctor->credentials.key) == 0;
+    doctor->has_key = spotnik_tls_settings_read(&doctor->credentials.tls) == 0
+                      && spotnik_key_read(doctor->key_file, doctor->credentials.key) == 0;
     if (doctor->has_key)
         doctor_say(doctor, DOCTOR_FINE, "key", "%s", doctor->key_file);
     else

@@ -63,7 +63,7 @@ class Config:
     checkpoint_keep: Optional[int] = None
     #: "even", or "dynamic" (SPOTNIK_BATCHING): shares follow the members' speed. The same on every member.
     batching: Optional[str] = None
-    #: Samples a member takes at most, what its memory holds (SPOTNIK_BATCH_MOST). 0, the default: no bound.
+    #: Samples a member takes at most, what its memory holds. 0, the default: no bound.
     batch_most: Optional[int] = None
     #: "off" or "scale" (SPOTNIK_NOISE): measure how noisy gradients are. The same on every member.
     noise: Optional[str] = None

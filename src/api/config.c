@@ -89,7 +89,6 @@ static void fill(spotnik_config *cfg)
         .checkpoint_interval_ns = checkpoint_s == NOT_A_NUMBER ? 0 : checkpoint_s * SPOTNIK_S,
         .checkpoint_keep = 3,
         .batching = (enum spotnik_batching_mode)choice("SPOTNIK_BATCHING", batching_names, 2),
-        .batch_most = number("SPOTNIK_BATCH_MOST", 0),
         .noise = choice("SPOTNIK_NOISE", noise_names, 2),
     };
 }
@@ -158,8 +157,6 @@ static int dynamic_check(const spotnik_config *config)
 {
     uint64_t batch = config->batch ? config->batch : config->batch_per_member;
 
-    if (config->batch_most == NOT_A_NUMBER)
-        return wrong("batch_most", "SPOTNIK_BATCH_MOST", "must be a number of samples");
     if (batch > UINT32_MAX / config->members_max)
         return wrong("batch", "", "is too large for dynamic shares: below 2^32 over all members");
     return 0;
@@ -241,7 +238,6 @@ static int unread_check(const spotnik_config *config)
         { "checkpoint_steps", "SPOTNIK_CHECKPOINT_STEPS", config->checkpoint_steps },
         { "checkpoint_interval_ns", "SPOTNIK_CHECKPOINT_S",
           config->checkpoint_interval_ns ? 0 : number("SPOTNIK_CHECKPOINT_S", 0) },
-        { "batch_most", "SPOTNIK_BATCH_MOST", config->batch_most },
     };
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)

@@ -85,6 +85,8 @@ static int fill(const spotnik_config *config, struct spotnik_credentials *creden
     if (!rc)
         rc = config->key_file ? spotnik_key_read(config->key_file, credentials->key)
                               : spotnik_key_random(credentials->key, sizeof credentials->key);
+    if (!rc)
+        rc = spotnik_tls_settings_read(&credentials->tls);
     return rc ? rc : place(config->bind, &credentials->self);
 }
 

@@ -27,7 +27,7 @@ int spotnik_control_rx_open(struct spotnik_loop *loop, struct spotnik_control_rx
     int fd = spotnik_socket_release(&pending->socket, loop->epoll_fd);
     rc = spotnik_socket_watch(&rx->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
-        close(fd);
+        spotnik_tls_close(fd);
     else
         rx->socket.readable = true;
     return rc;
@@ -55,8 +55,8 @@ static void compact(struct spotnik_control_rx *rx)
 enum spotnik_hearing spotnik_control_rx_read(struct spotnik_control_rx *rx, size_t *pass)
 {
     compact(rx);
-    ssize_t got =
-        recv(rx->socket.fd, rx->in + rx->in_have, rx->in_size - rx->in_have, MSG_DONTWAIT);
+    ssize_t got = spotnik_tls_recv(rx->socket.fd, rx->in + rx->in_have, rx->in_size - rx->in_have,
+                                   MSG_DONTWAIT);
     if (got < 0 && errno == EINTR)
         return SPOTNIK_HEARING_MORE;
     if (got < 0 && spotnik_descriptor_waits(errno)) {
@@ -131,7 +131,7 @@ enum spotnik_hearing spotnik_control_rx_next(struct spotnik_control_rx *rx,
 void spotnik_control_rx_close(struct spotnik_loop *loop, struct spotnik_control_rx *rx)
 {
     if (rx->socket.fd >= 0)
-        close(spotnik_socket_release(&rx->socket, loop->epoll_fd));
+        spotnik_tls_close(spotnik_socket_release(&rx->socket, loop->epoll_fd));
 }
 
 void spotnik_control_rx_free(struct spotnik_control_rx *rx)

@@ -31,7 +31,7 @@ int spotnik_control_tx_open(struct spotnik_loop *loop, struct spotnik_control_tx
     int fd = spotnik_socket_release(&pending->socket, loop->epoll_fd);
     rc = spotnik_socket_watch(&tx->socket, loop->epoll_fd, fd, SPOTNIK_SOCKET_LINK);
     if (rc != 0)
-        close(fd);
+        spotnik_tls_close(fd);
     else
         tx->socket.readable = tx->socket.writable = true;
     return rc;
@@ -56,8 +56,8 @@ static void broke(struct spotnik_control_tx *tx)
 static void send_all(struct spotnik_control_tx *tx)
 {
     while (tx->out_at < tx->out_have) {
-        ssize_t sent = send(tx->socket.fd, tx->out + tx->out_at, tx->out_have - tx->out_at,
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = spotnik_tls_send(tx->socket.fd, tx->out + tx->out_at,
+                                        tx->out_have - tx->out_at, MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && spotnik_descriptor_waits(errno))
@@ -274,7 +274,7 @@ bool spotnik_control_tx_is_done(const struct spotnik_control_tx *tx)
 void spotnik_control_tx_close(struct spotnik_loop *loop, struct spotnik_control_tx *tx)
 {
     if (tx->socket.fd >= 0)
-        close(spotnik_socket_release(&tx->socket, loop->epoll_fd));
+        spotnik_tls_close(spotnik_socket_release(&tx->socket, loop->epoll_fd));
 }
 
 void spotnik_control_tx_free(struct spotnik_control_tx *tx)

@@ -6,14 +6,16 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "link/tls.h"
 
 /* Everything needed to prove membership of a job to a peer; shared by control, data and state
  * connections. */
 struct spotnik_credentials {
-    uint8_t job[16];                  /* hash of the job name */
-    uint8_t key[32];                  /* the job key */
-    struct spotnik_member self;       /* address and port as others reach us */
-    struct spotnik_presence presence; /* our place in our founding; for outsiders: none */
+    uint8_t job[16];                        /* hash of the job name */
+    uint8_t key[32];                        /* the job key */
+    struct spotnik_member self;             /* address and port as others reach us */
+    struct spotnik_presence presence;       /* our place in our founding; for outsiders: none */
+    const struct spotnik_tls_settings *tls; /* NULL: off. Stays valid */
 };
 
 enum spotnik_purpose {

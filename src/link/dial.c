@@ -36,6 +36,8 @@ struct patience {
 /* Wait until the socket is ready for `events` or patience is over: 0, or SPOTNIK_ERR_PEERS. */
 static int ready_wait(int fd, short events, const struct patience *patience)
 {
+    if (events == POLLIN && spotnik_tls_has_input(fd))
+        return 0;
     for (;;) {
         uint64_t left_ns = spotnik_time_since(patience->until_ns, spotnik_clock_ns());
         struct pollfd entry[2] = { { .fd = fd, .events = events },
@@ -83,8 +85,7 @@ static int shake_wait(struct spotnik_shake *shake, const char *name, int fd,
             spotnik_error_set("%s %s", name, spotnik_shake_text(shake, rc, text));
             return rc == SPOTNIK_ERR_ARGUMENT ? SPOTNIK_ERR_PEERS : rc;
         }
-        short events = shake->out_at < shake->out_size ? POLLOUT : POLLIN;
-        if (ready_wait(fd, events, patience) != 0)
+        if (ready_wait(fd, spotnik_shake_is_writing(shake) ? POLLOUT : POLLIN, patience) != 0)
             return spotnik_error_return(SPOTNIK_ERR_PEERS, "%s does not answer", name);
     }
 }
@@ -109,7 +110,7 @@ static int introduce(const struct spotnik_credentials *credentials, const char *
         rc = spotnik_duplex_init(ret, fd, &shake.wire);
     spotnik_shake_done(&shake);
     if (rc != 0)
-        close(fd);
+        spotnik_tls_close(fd);
     else
         *ret_peer = shake.wire.peer;
     if (rc == 0 && manner->ret_presence != NULL)
@@ -170,7 +171,8 @@ static char *all_read(int fd, const struct patience *patience, size_t *ret_size)
     char *text = malloc(room);
     while (text != NULL && have < QUESTION_BYTES && ready_wait(fd, POLLIN, patience) == 0) {
         char *grown = have == room ? realloc(text, room *= 4) : text;
-        ssize_t got = grown != NULL ? recv(fd, grown + have, room - have, MSG_DONTWAIT) : -1;
+        ssize_t got =
+            grown != NULL ? spotnik_tls_recv(fd, grown + have, room - have, MSG_DONTWAIT) : -1;
         text = grown != NULL ? grown : text;
         if (got == 0) {
             *ret_size = have;

@@ -17,7 +17,7 @@ int spotnik_duplex_init(struct spotnik_duplex *duplex, int fd,
 {
     uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
     *duplex = spotnik_duplex_bare(fd);
-    if (spotnik_socket_is_local(fd))
+    if (spotnik_socket_is_local(fd) || spotnik_tls_is_on(fd))
         return 0;
     spotnik_handshake_keys(handshake, send_key, receive_key);
     int rc = spotnik_seal_init(&duplex->send, send_key);
@@ -33,7 +33,7 @@ int spotnik_duplex_init(struct spotnik_duplex *duplex, int fd,
 void spotnik_duplex_close(struct spotnik_duplex *duplex)
 {
     if (duplex->fd >= 0)
-        close(spotnik_duplex_release(duplex));
+        spotnik_tls_close(spotnik_duplex_release(duplex));
 }
 
 int spotnik_duplex_release(struct spotnik_duplex *duplex)
@@ -47,5 +47,5 @@ int spotnik_duplex_release(struct spotnik_duplex *duplex)
 
 bool spotnik_duplex_is_local(const struct spotnik_duplex *duplex)
 {
-    return duplex->send.bare;
+    return spotnik_socket_is_local(duplex->fd);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection after its handshake, for a thread that reads and writes on it: the descriptor, and
- * the seals of both directions. What does not leave the host (Unix sockets) is bare. The
- * holder of the struct owns what is in it, and may move it by copying. */
+ * the seals of both directions. They are bare where TLS does their work, and where the connection
+ * does not leave the host (Unix sockets). The holder of the struct owns what is in it, and may move
+ * it by copying. */
 #ifndef SPOTNIK_LINK_DUPLEX_H
 #define SPOTNIK_LINK_DUPLEX_H
 
 #include "link/seal.h"
+#include "link/tls.h"
 #include "wire/handshake.h"
 
 struct spotnik_duplex {

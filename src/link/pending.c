@@ -21,7 +21,7 @@
 void spotnik_pending_close(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     if (pending->socket.fd >= 0)
-        close(spotnik_socket_release(&pending->socket, links->loop->epoll_fd));
+        spotnik_tls_close(spotnik_socket_release(&pending->socket, links->loop->epoll_fd));
 }
 
 /* Not yet to be taken out of the list. */
@@ -256,7 +256,7 @@ int spotnik_pending_seal(const struct spotnik_pending *pending, struct spotnik_s
     const struct spotnik_handshake *wire = &pending->shake.wire;
     uint8_t send_key[SPOTNIK_KEY_BYTES], receive_key[SPOTNIK_KEY_BYTES];
     *ret = (struct spotnik_seal){ .bare = true };
-    if (spotnik_socket_is_local(pending->socket.fd))
+    if (spotnik_socket_is_local(pending->socket.fd) || spotnik_tls_is_on(pending->socket.fd))
         return 0;
     spotnik_handshake_keys(wire, send_key, receive_key);
     int rc = spotnik_seal_init(ret, wire->is_server ? receive_key : send_key);

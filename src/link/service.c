@@ -38,8 +38,8 @@ void spotnik_pending_reply_make(struct spotnik_links *links, struct spotnik_pend
 void spotnik_pending_reply(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     while (pending->reply_at < pending->reply_size) {
-        ssize_t sent = send(pending->socket.fd, pending->reply + pending->reply_at,
-                            pending->reply_size - pending->reply_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = spotnik_tls_send(pending->socket.fd, pending->reply + pending->reply_at,
+                                        pending->reply_size - pending->reply_at, MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && spotnik_descriptor_waits(errno)) {
@@ -64,7 +64,7 @@ static void hand_over(struct spotnik_links *links, struct spotnik_pending *pendi
     if (pending->purpose == SPOTNIK_PURPOSE_EXCHANGE)
         spotnik_socket_yield(fd);
     if (fcntl(fd, F_SETFL, 0) != 0 || spotnik_duplex_init(&duplex, fd, &pending->shake.wire) != 0)
-        close(fd);
+        spotnik_tls_close(fd);
     else
         links->hooks.service(links->hooks.context, pending->purpose, &duplex, &peer);
 }

@@ -11,7 +11,13 @@
 #include <sys/socket.h>
 
 #include "link/auth.h"
+#include "link/socket.h"
+#include "link/tls.h"
 #include "wire/frame.h"
+
+#define TLS_HANDSHAKE 0x16 /* first byte of a record of TLS */
+#define TLS_ALERT 0x15
+#define TLS_UNKNOWN (SPOTNIK_TLS_CERT + 1) /* psk or cert */
 
 /* Where the nonce stands in HELLO and ANSWER (docs/reference/wire-format.md). */
 #define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
@@ -31,6 +37,8 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
     memset(shake, 0, sizeof *shake);
     shake->wire.mac = mac;
     memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key);
+    shake->settings = credentials->tls;
+    shake->wire.tls = credentials->tls != NULL ? (uint8_t)credentials->tls->mode : SPOTNIK_TLS_OFF;
     memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
     shake->wire.self = credentials->self;
     shake->wire.presence = credentials->presence;
@@ -101,8 +109,8 @@ void spotnik_shake_init_server(struct spotnik_shake *shake,
 static int out_flush(struct spotnik_shake *shake, int fd)
 {
     while (shake->out_at < shake->out_size) {
-        ssize_t sent = send(fd, shake->out + shake->out_at, shake->out_size - shake->out_at,
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = spotnik_tls_send(fd, shake->out + shake->out_at,
+                                        shake->out_size - shake->out_at, MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
@@ -121,12 +129,14 @@ static void out_put(struct spotnik_shake *shake, size_t size)
 static int in_fill(struct spotnik_shake *shake, int fd)
 {
     while (shake->in_have < shake->in_want) {
-        ssize_t got =
-            recv(fd, shake->in + shake->in_have, shake->in_want - shake->in_have, MSG_DONTWAIT);
+        ssize_t got = spotnik_tls_recv(fd, shake->in + shake->in_have,
+                                       shake->in_want - shake->in_have, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && spotnik_descriptor_waits(errno))
             return SPOTNIK_SHAKE_AGAIN;
+        if (got < 0 && spotnik_tls_why(fd) != NULL) /* it refuses our certificate */
+            return SPOTNIK_ERR_KEY;
         if (got <= 0)
             return SPOTNIK_ERR_PEERS;
         shake->in_have += (size_t)got;
@@ -150,6 +160,17 @@ static enum spotnik_handshake_type expected(const struct spotnik_shake *shake)
     return SPOTNIK_HANDSHAKE_HELLO;
 }
 
+/* The other side has another mode. What is left of its message is read, since bytes that lie unread
+ * would end the connection before it has read our refusal. */
+static int tls_differs(struct spotnik_shake *shake, int fd, uint8_t peer_tls)
+{
+    uint8_t sink[4096];
+    shake->wire.peer_version = SPOTNIK_WIRE_VERSION;
+    shake->wire.peer_tls = peer_tls;
+    (void)!recv(fd, sink, sizeof sink, MSG_DONTWAIT);
+    return SPOTNIK_ERR_VERSION;
+}
+
 /* One whole message. */
 static int in_message(struct spotnik_shake *shake, int fd, enum spotnik_handshake_type *ret_type)
 {
@@ -157,9 +178,14 @@ static int in_message(struct spotnik_shake *shake, int fd, enum spotnik_handshak
     if (rc != 0)
         return rc;
     size_t size;
+    if (shake->tls == SPOTNIK_SHAKE_PLAIN && shake->in[0] == TLS_HANDSHAKE && shake->in[1] == 3)
+        return tls_differs(shake, fd, TLS_UNKNOWN);
     rc = spotnik_handshake_preamble(&shake->wire, shake->in, expected(shake), ret_type, &size);
     if (rc != 0)
         return rc;
+    if (rc == 0 && shake->tls == SPOTNIK_SHAKE_REFUSAL_ONLY
+        && *ret_type != SPOTNIK_HANDSHAKE_REFUSAL)
+        return tls_differs(shake, fd, SPOTNIK_TLS_OFF);
     shake->in_want = size;
     rc = in_fill(shake, fd);
     if (rc != 0)
@@ -198,8 +224,70 @@ static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type
     return SPOTNIK_ERR_ARGUMENT;
 }
 
+/* 0, and the first byte that has come, which stays. AGAIN: none has. */
+static int first_byte(int fd, uint8_t *ret)
+{
+    ssize_t got;
+    do
+        got = recv(fd, ret, 1, MSG_PEEK | MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && spotnik_descriptor_waits(errno))
+        return SPOTNIK_SHAKE_AGAIN;
+    return got == 1 ? 0 : SPOTNIK_ERR_PEERS;
+}
+
+static int tls_shake(struct spotnik_shake *shake, int fd)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES];
+    int rc = spotnik_tls_shake(fd, shake->wire.key, key);
+    if (rc == 0) {
+        memcpy(shake->wire.key, key, sizeof key);
+        shake->tls = SPOTNIK_SHAKE_TLS_DONE;
+    }
+    OPENSSL_cleanse(key, sizeof key);
+    return rc;
+}
+
+static int tls_begin(struct spotnik_shake *shake, int fd)
+{
+    bool off = shake->settings == NULL || shake->settings->mode == SPOTNIK_TLS_OFF;
+    bool is_server = shake->state == SPOTNIK_SHAKE_READ_HELLO;
+    if (off || spotnik_socket_is_local(fd)) {
+        shake->tls = SPOTNIK_SHAKE_PLAIN;
+        return 0;
+    }
+    int rc = spotnik_tls_begin(fd, shake->settings, shake->wire.key, is_server);
+    if (rc != 0) {
+        snprintf(shake->why, sizeof shake->why, "%s", spotnik_last_error());
+        return rc;
+    }
+    shake->tls = SPOTNIK_SHAKE_TLS_BEGUN;
+    return is_server ? 0 : tls_shake(shake, fd);
+}
+
+/* The first byte of the other side shows whether it speaks TLS, too. */
+static int tls_go_on(struct spotnik_shake *shake, int fd)
+{
+    uint8_t byte = TLS_HANDSHAKE;
+    int rc = shake->tls == SPOTNIK_SHAKE_TLS_UNKNOWN ? tls_begin(shake, fd) : 0;
+    if (rc < 0 || shake->tls != SPOTNIK_SHAKE_TLS_BEGUN)
+        return rc;
+    rc = spotnik_tls_is_heard(fd) ? 0 : first_byte(fd, &byte);
+    if (rc != 0)
+        return rc;
+    if (byte == TLS_HANDSHAKE || byte == TLS_ALERT)
+        return tls_shake(shake, fd);
+    spotnik_tls_end(fd);
+    shake->tls = SPOTNIK_SHAKE_REFUSAL_ONLY;
+    out_put(shake, 0);
+    return 0;
+}
+
 static int go_on(struct spotnik_shake *shake, int fd)
 {
+    int secured = tls_go_on(shake, fd);
+    if (secured != 0)
+        return secured;
     for (;;) {
         enum spotnik_handshake_type type;
         int rc = out_flush(shake, fd);
@@ -222,7 +310,7 @@ static int go_on(struct spotnik_shake *shake, int fd)
 /* Tell the other side, as far as the socket takes it now; it is closed next. */
 static void refuse(struct spotnik_shake *shake, int fd, int error)
 {
-    if (shake->from_peer
+    if (shake->from_peer || shake->tls == SPOTNIK_SHAKE_TLS_BEGUN
         || (error != SPOTNIK_ERR_VERSION && error != SPOTNIK_ERR_JOB && error != SPOTNIK_ERR_KEY))
         return;
     spotnik_handshake_refusal(&shake->wire, error, shake->out);
@@ -235,10 +323,18 @@ int spotnik_shake_run(struct spotnik_shake *shake, int fd)
     shake->wire.mac_context = shake; /* the structure may have moved since */
     int rc = go_on(shake, fd);
     if (rc < 0) {
+        const char *why = spotnik_tls_why(fd);
+        if (why != NULL)
+            snprintf(shake->why, sizeof shake->why, "%s", why);
         refuse(shake, fd, rc);
         shake->state = SPOTNIK_SHAKE_FAILED;
     }
     return rc;
+}
+
+bool spotnik_shake_is_writing(const struct spotnik_shake *shake)
+{
+    return shake->tls != SPOTNIK_SHAKE_TLS_BEGUN && shake->out_at < shake->out_size;
 }
 
 static const char *text_of(const struct spotnik_shake *shake, int error)
@@ -263,7 +359,12 @@ static const char *text_of(const struct spotnik_shake *shake, int error)
 const char *spotnik_shake_text(const struct spotnik_shake *shake, int error,
                                char ret_text[SPOTNIK_SHAKE_TEXT])
 {
-    if (error == SPOTNIK_ERR_VERSION)
+    if (shake->why[0] != '\0')
+        snprintf(ret_text, SPOTNIK_SHAKE_TEXT, "%s", shake->why);
+    else if (error == SPOTNIK_ERR_VERSION && shake->wire.peer_version == SPOTNIK_WIRE_VERSION
+             && shake->wire.peer_tls != shake->wire.tls)
+        spotnik_tls_differs_text(shake->wire.peer_tls, shake->wire.tls, ret_text);
+    else if (error == SPOTNIK_ERR_VERSION)
         snprintf(ret_text, SPOTNIK_SHAKE_TEXT,
                  "speaks wire version %u, and we speak %u; install the same Spotnik on all hosts "
                  "(\"spotnik --version\" names it)",

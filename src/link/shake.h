@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Driving a handshake (wire/handshake.h) over a socket, piece by piece as bytes come and go. It
  * reads exactly the bytes of the handshake, so that the first frame stays in the socket. How long
- * it may take is the caller's business. TLS 1.3 would take the place of this file. */
+ * it may take is the caller's business. Where credentials name a mode of TLS, and the socket is no
+ * Unix socket, TLS comes first. The handshake runs inside it, under a key that is bound to this
+ * connection of TLS. */
 #ifndef SPOTNIK_LINK_SHAKE_H
 #define SPOTNIK_LINK_SHAKE_H
 
@@ -18,6 +20,14 @@
 /* The handshake waits for the socket. */
 #define SPOTNIK_SHAKE_AGAIN 1
 
+enum spotnik_shake_tls {
+    SPOTNIK_SHAKE_TLS_UNKNOWN,
+    SPOTNIK_SHAKE_TLS_BEGUN,
+    SPOTNIK_SHAKE_TLS_DONE,
+    SPOTNIK_SHAKE_PLAIN,
+    SPOTNIK_SHAKE_REFUSAL_ONLY, /* plain, although we want TLS: nothing else is believed */
+};
+
 enum spotnik_shake_state {
     SPOTNIK_SHAKE_READ_HELLO,  /* server */
     SPOTNIK_SHAKE_READ_ANSWER, /* client */
@@ -29,11 +39,14 @@ enum spotnik_shake_state {
 
 struct spotnik_shake {
     enum spotnik_shake_state state;
+    enum spotnik_shake_tls tls;
+    const struct spotnik_tls_settings *settings;
     bool mac_failed;
     bool from_peer; /* the failure is what the peer said of us, not what we found */
     size_t in_have, in_want, out_at, out_size;
     uint8_t in[SPOTNIK_HANDSHAKE_BYTES_MAX], out[SPOTNIK_HANDSHAKE_BYTES_MAX];
     struct spotnik_handshake wire;
+    char why[160]; /* what TLS found; else empty */
 };
 
 void spotnik_shake_init_client(struct spotnik_shake *shake,
@@ -65,6 +78,9 @@ void spotnik_shake_answers(const struct spotnik_shake *shake,
  * is ready. Else the error: VERSION, JOB, KEY; ARGUMENT for unauthenticated peers; PEERS when the
  * connection ended. We have told the peer why, as far as that needed no wait. */
 int spotnik_shake_run(struct spotnik_shake *shake, int fd);
+
+/* After SPOTNIK_SHAKE_AGAIN: it waits for room, not for bytes. */
+bool spotnik_shake_is_writing(const struct spotnik_shake *shake);
 
 #define SPOTNIK_SHAKE_TEXT 160
 

@@ -37,6 +37,8 @@ static int wait_once(const struct spotnik_pipe *pipe, short events, uint64_t tim
     uint64_t now_ns = spotnik_clock_ns();
     uint64_t wait_ns = spotnik_time_min(timeout_ns, spotnik_time_since(pipe->until_ns, now_ns));
     struct timespec wait = spotnik_clock_timespec(wait_ns);
+    if (events == POLLIN && spotnik_tls_has_input(pipe->duplex->fd))
+        return 1;
     int rc =
         ppoll(entry, 2,
               timeout_ns == SPOTNIK_NEVER && pipe->until_ns == SPOTNIK_NEVER ? NULL : &wait, NULL);
@@ -111,7 +113,7 @@ static int send_all(const struct spotnik_pipe *pipe, struct iovec part[PARTS])
     advance(part, &first, 0);
     while (first < PARTS) {
         struct msghdr message = { .msg_iov = part + first, .msg_iovlen = (size_t)(PARTS - first) };
-        ssize_t sent = sendmsg(pipe->duplex->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = spotnik_tls_sendmsg(pipe->duplex->fd, &message, MSG_DONTWAIT);
         if (sent >= 0) {
             advance(part, &first, (size_t)sent);
             continue;
@@ -170,7 +172,8 @@ static int read_all(const struct spotnik_pipe *pipe, void *bytes, size_t size)
     size_t have = 0;
 
     while (have < size) {
-        ssize_t got = recv(pipe->duplex->fd, (uint8_t *)bytes + have, size - have, MSG_DONTWAIT);
+        ssize_t got =
+            spotnik_tls_recv(pipe->duplex->fd, (uint8_t *)bytes + have, size - have, MSG_DONTWAIT);
         if (got > 0) {
             have += (size_t)got;
             continue;

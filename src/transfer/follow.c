@@ -126,7 +126,7 @@ static bool follow(struct spotnik_joiner *joiner, struct spotnik_giver *source)
         return false;
     while (!is_stopping(joiner) && !is_in(joiner)) {
         struct pollfd wait = { source->duplex.fd, POLLIN, 0 };
-        int ready = poll(&wait, 1, LOOK_MS);
+        int ready = spotnik_tls_has_input(source->duplex.fd) ? 1 : poll(&wait, 1, LOOK_MS);
 
         if (ready > 0) {
             if (on_packet(joiner, source))

@@ -30,7 +30,7 @@ static int send_all(int fd, struct iovec *parts, int count)
 {
     while (count) {
         struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
-        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = spotnik_tls_sendmsg(fd, &message, 0);
 
         if (sent < 0 && errno == EINTR)
             continue;
@@ -85,7 +85,7 @@ int spotnik_packet_send_u64(struct spotnik_duplex *duplex, enum spotnik_packet_k
 static int receive_all(int fd, uint8_t *out, size_t size)
 {
     while (size) {
-        ssize_t got = recv(fd, out, size, 0);
+        ssize_t got = spotnik_tls_recv(fd, out, size, 0);
 
         if (got < 0 && errno == EINTR)
             continue;

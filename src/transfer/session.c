@@ -322,13 +322,14 @@ static void tell_dropped(struct spotnik_session *session)
 static int turn(struct spotnik_session *session, bool *more)
 {
     struct pollfd wait[2] = { { session->duplex.fd, POLLIN, 0 }, { session->event, POLLIN, 0 } };
-    int rc = 0, ready = poll(wait, 2, *more ? 0 : SIGN_OF_LIFE_MS);
+    bool asked = spotnik_tls_has_input(session->duplex.fd);
+    int rc = 0, ready = poll(wait, 2, *more || asked ? 0 : SIGN_OF_LIFE_MS);
 
     if (wait[1].revents)
         spotnik_wake_take(session->event);
-    if (wait[0].revents)
+    if (wait[0].revents || asked)
         rc = on_request(session);
-    if (!rc && ready == 0 && !*more)
+    if (!rc && ready == 0 && !asked && !*more)
         rc = spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
     *more = false;
     return rc ? rc : serve(session, more);

@@ -79,7 +79,8 @@ void spotnik_add_connection_end(struct spotnik_transport *transport,
                                 struct spotnik_channel *channel)
 {
     for (uint32_t i = 0; i < channel->more_up; i++) {
-        close(spotnik_socket_release(&channel->more[i].socket, transport->loop->data.fd));
+        spotnik_tls_close(spotnik_socket_release(&channel->more[i].socket,
+                                                 transport->loop->data.fd));
         spotnik_seal_done(&channel->more[i].seal);
         channel->more[i].up = false;
         channel->more[i].count = 0;
@@ -168,7 +169,7 @@ void spotnik_add_connection_adopt(struct spotnik_transport *transport,
     if (spotnik_socket_watch(&connection->socket, transport->loop->data.fd, opened.fd,
                              SPOTNIK_SOCKET_LANE)
         != 0) {
-        close(opened.fd);
+        spotnik_tls_close(opened.fd);
         spotnik_seal_done(&opened.seal);
         narrowed(channel);
         return;

@@ -36,7 +36,7 @@ static void close_sockets(struct spotnik_transport *transport, struct spotnik_ch
     struct spotnik_connection *first = &channel->first;
     spotnik_add_connection_end(transport, channel);
     if (first->up)
-        close(spotnik_socket_release(&first->socket, transport->loop->data.fd));
+        spotnik_tls_close(spotnik_socket_release(&first->socket, transport->loop->data.fd));
     spotnik_seal_done(&first->seal);
     first->up = false;
     first->count = 0;
@@ -89,7 +89,7 @@ bool spotnik_opened_take(struct spotnik_transport *transport, struct spotnik_pen
 
 static void opened_close(struct spotnik_opened *opened)
 {
-    close(opened->fd);
+    spotnik_tls_close(opened->fd);
     spotnik_seal_done(&opened->seal);
 }
 
@@ -231,13 +231,25 @@ static void broke(struct spotnik_transport *transport, struct spotnik_channel *c
 
 /* ---- frames ---- */
 
+/* Frames that have begun to leave, or whose first bytes TLS has encrypted already. */
+static uint32_t frames_begun(const struct spotnik_connection *connection)
+{
+    size_t promised = spotnik_tls_promised(connection->socket.fd), bytes = 0;
+    uint32_t begun = connection->count > 0 && connection->frame[0].sent > 0 ? 1 : 0;
+    for (uint32_t i = 0; i < connection->count && bytes < promised; i++) {
+        bytes += frame_bytes(&connection->frame[i]) - connection->frame[i].sent;
+        begun = i + 1;
+    }
+    return begun;
+}
+
 /* Tags of frames that have not begun to leave are known to no other process: their numbers are for
  * the next frames, so that the receiver misses none. */
 static void cut(struct spotnik_connection *connection)
 {
-    uint32_t kept = connection->count > 0 && connection->frame[0].sent > 0 ? 1 : 0;
-    if (kept > 0)
-        connection->frame[0].payload = NULL;
+    uint32_t kept = frames_begun(connection);
+    for (uint32_t i = 0; i < kept; i++)
+        connection->frame[i].payload = NULL;
     connection->sealed -= connection->count - kept;
     connection->count = kept;
 }
@@ -396,7 +408,7 @@ static size_t send_some(struct spotnik_transport *transport, struct spotnik_chan
                               .msg_iovlen = (size_t)queue_pieces(connection, piece) };
     ssize_t sent;
     do
-        sent = sendmsg(connection->socket.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = spotnik_tls_sendmsg(connection->socket.fd, &message, MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     int error = sent < 0 ? errno : 0;
     if (spotnik_descriptor_waits(error))

@@ -26,7 +26,7 @@ static void close_one(struct spotnik_transport *transport, struct spotnik_inboun
 {
     if (inbound->socket.fd < 0)
         return;
-    close(spotnik_socket_release(&inbound->socket, transport->loop->data.fd));
+    spotnik_tls_close(spotnik_socket_release(&inbound->socket, transport->loop->data.fd));
     inbound->head->width--;
 }
 
@@ -64,7 +64,7 @@ static void inbound_new(struct spotnik_transport *transport, struct spotnik_pend
         if (inbound != NULL)
             free(inbound->scratch);
         free(inbound);
-        close(opened.fd);
+        spotnik_tls_close(opened.fd);
         spotnik_seal_done(&opened.seal);
         return;
     }
@@ -290,7 +290,7 @@ static ssize_t read_some(struct spotnik_transport *transport, struct spotnik_inb
                                      .iov_len = sizeof inbound->prefix - inbound->prefix_have };
     size_t asked = left + piece[count - 1].iov_len;
     struct msghdr message = { .msg_iov = piece, .msg_iovlen = count };
-    ssize_t got = recvmsg(inbound->socket.fd, &message, MSG_DONTWAIT);
+    ssize_t got = spotnik_tls_recvmsg(inbound->socket.fd, &message, MSG_DONTWAIT);
     if (got <= 0)
         return got;
     size_t payload = (size_t)got < left ? (size_t)got : left;

@@ -14,7 +14,7 @@
 static void close_spare(struct spotnik_transport *transport, struct spotnik_standby *standby)
 {
     if (standby->up)
-        close(spotnik_socket_release(&standby->socket, transport->loop->epoll_fd));
+        spotnik_tls_close(spotnik_socket_release(&standby->socket, transport->loop->epoll_fd));
     if (standby->up)
         spotnik_seal_done(&standby->seal);
     standby->up = standby->pending = false;

@@ -253,7 +253,8 @@ void spotnik_handshake_refusal(const struct spotnik_handshake *handshake, int er
     spotnik_writer_init(&writer, ret_refusal, SPOTNIK_HANDSHAKE_REFUSAL_BYTES);
     preamble_write(&writer, SPOTNIK_HANDSHAKE_REFUSAL, reason);
     spotnik_writer_u16(&writer, handshake->peer_version);
-    spotnik_writer_skip(&writer, 6);
+    spotnik_writer_u8(&writer, handshake->tls);
+    spotnik_writer_skip(&writer, 5);
 }
 
 int spotnik_handshake_refused(struct spotnik_handshake *handshake,
@@ -269,5 +270,7 @@ int spotnik_handshake_refused(struct spotnik_handshake *handshake,
     if (preamble.value == 0 || preamble.value >= sizeof refusal_errors / sizeof refusal_errors[0])
         return SPOTNIK_ERR_ARGUMENT;
     handshake->peer_version = preamble.version;
+    spotnik_reader_skip(&reader, 2);
+    handshake->peer_tls = spotnik_reader_u8(&reader);
     return refusal_errors[preamble.value];
 }

@@ -58,11 +58,13 @@ struct spotnik_handshake {
     uint8_t nonce[SPOTNIK_NONCE_BYTES]; /* random, fresh for every handshake */
     /* client: what the connection is for, > 0; server: learns it */
     uint8_t purpose;
+    uint8_t tls; /* our mode, named in refusals */
     /* --- */
     uint8_t is_server;
     uint8_t hello[SPOTNIK_HANDSHAKE_HELLO_BYTES];
     uint8_t answer[SPOTNIK_HANDSHAKE_ANSWER_BYTES];
     uint16_t peer_version; /* named in refusals and in errors; 0 until a preamble was read */
+    uint8_t peer_tls;      /* of a peer that has refused us */
     /* port 0: does not listen. Proven only after the last call returned 0 */
     struct spotnik_member peer;
     struct spotnik_presence peer_presence; /* as proven as that */

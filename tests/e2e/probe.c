@@ -26,7 +26,7 @@ void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 {
     memset(ret, 0, sizeof *ret);
     spotnik_job_hash("e2e", ret->job);
-    if (spotnik_key_read(cluster->key, ret->key)
+    if (spotnik_tls_settings_read(&ret->tls) || spotnik_key_read(cluster->key, ret->key)
         || spotnik_key_random(&ret->self.id, sizeof ret->self.id))
         cluster_fail(cluster, "no credentials: %s", spotnik_last_error());
 }

@@ -26,6 +26,9 @@ static struct target {
 static int targets;
 static struct between_attack wanted;
 static bool armed;
+static uint8_t secret[BETWEEN_SECRETS][BETWEEN_SECRET_BYTES];
+static uint64_t seen[BETWEEN_SECRETS];
+static int secrets;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct way {
@@ -65,8 +68,33 @@ static bool fits(uint8_t purpose, uint8_t kind, size_t size)
            && (wanted.kind == 0 || wanted.kind == kind) && size >= needed;
 }
 
+void between_look_for(int which, const void *bytes)
+{
+    pthread_mutex_lock(&lock);
+    memcpy(secret[which], bytes, BETWEEN_SECRET_BYTES);
+    secrets = which + 1;
+    pthread_mutex_unlock(&lock);
+}
+
+uint64_t between_seen(int which)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t times = seen[which];
+    pthread_mutex_unlock(&lock);
+    return times;
+}
+
+static void look(const uint8_t *bytes, size_t size)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < secrets; i++)
+        seen[i] += memmem(bytes, size, secret[i], BETWEEN_SECRET_BYTES) != NULL;
+    pthread_mutex_unlock(&lock);
+}
+
 static bool say(const struct way *way, const uint8_t *bytes, size_t size)
 {
+    look(bytes, size);
     while (size > 0) {
         ssize_t sent = send(way->to, bytes, size, MSG_NOSIGNAL);
         if (sent <= 0)
@@ -126,6 +154,8 @@ static size_t head_bytes(uint8_t purpose)
         return 24;
     case SPOTNIK_PURPOSE_STATE:
         return 21;
+    case BETWEEN_TLS:
+        return 5;
     case SPOTNIK_PURPOSE_EXCHANGE:
         return SPOTNIK_P2P_HEAD_BYTES + 16;
     default:
@@ -137,6 +167,8 @@ static size_t body_bytes(uint8_t purpose, const uint8_t *head)
 {
     if (purpose == SPOTNIK_PURPOSE_STATE)
         return number(head, 4);
+    if (purpose == BETWEEN_TLS)
+        return (size_t)head[3] << 8 | head[4];
     if (purpose == SPOTNIK_PURPOSE_EXCHANGE)
         return spotnik_p2p_has_payload(head[0]) ? number(head + 40, 8) + 16 : 0;
     return number(head + 4, 4);
@@ -144,7 +176,9 @@ static size_t body_bytes(uint8_t purpose, const uint8_t *head)
 
 static uint8_t kind_of(uint8_t purpose, const uint8_t *head)
 {
-    return head[purpose == SPOTNIK_PURPOSE_STATE ? 4 : purpose == SPOTNIK_PURPOSE_EXCHANGE ? 0 : 2];
+    return head[purpose == SPOTNIK_PURPOSE_STATE                                ? 4
+                : purpose == SPOTNIK_PURPOSE_EXCHANGE || purpose == BETWEEN_TLS ? 0
+                                                                                : 2];
 }
 
 static bool message_pass(const struct way *way, uint8_t purpose, uint8_t *bytes)
@@ -168,6 +202,8 @@ static bool stream_pass(const struct way *way, uint8_t *bytes)
 static uint8_t handshake_pass(const struct way *way, uint8_t *bytes)
 {
     uint8_t purpose = 0;
+    if (recv(way->from, bytes, 1, MSG_PEEK) == 1 && bytes[0] == 0x16)
+        return BETWEEN_TLS;
     for (int left = way->server ? 1 : 2; left > 0; left--) {
         if (!hear(way, bytes, PREAMBLE))
             return 0;

@@ -24,7 +24,7 @@ static const char *const variables[] = { "SPOTNIK_JOB",          "SPOTNIK_KEY_FI
                                          "SPOTNIK_CHECKPOINT",   "SPOTNIK_CHECKPOINT_STEPS",
                                          "SPOTNIK_CHECKPOINT_S", "SPOTNIK_SYNC",
                                          "SPOTNIK_CPU",          "SPOTNIK_BUDGET",
-                                         "SPOTNIK_PRICE",        "SPOTNIK_BATCH_MOST" };
+                                         "SPOTNIK_PRICE" };
 
 static int setup(void **state)
 {
@@ -202,7 +202,6 @@ TEST_WITH(wrong_environment, setup, NULL)
     refuse("SPOTNIK_PRICE", "nan");
     refuse("SPOTNIK_CHECKPOINT_STEPS", "-1"); /* though nothing reads these now */
     refuse("SPOTNIK_CHECKPOINT_S", "10m");
-    refuse("SPOTNIK_BATCH_MOST", "18446744073709551616");
     refuse("SPOTNIK_PEERS", "");
     refuse("SPOTNIK_SYNC", "bogus");
     refuse("SPOTNIK_SYNC", "lookahead+adpsgd");
