@@ -22,7 +22,7 @@ one()
     fuzz) dev/fuzz.sh 60 ;;
     frameworks) dev/frameworks.sh "$build/frameworks" && tests/frameworks/run.sh "$build" ;;
     release) dev/release.sh "$build/dist" && dev/release.sh "$build/again" && cmp "$build/dist/SHA256SUMS" "$build/again/SHA256SUMS" &&
-        dev/verify-release.sh "$build/dist" ;;
+        dev/verify-release.sh "$build/dist" && dev/deb.sh "$build/dist" ;;
     soak) dev/soak.sh "$build" "$build/soak" 60 ;;
     *)
         echo "nightly: there is no run called $1" >&2

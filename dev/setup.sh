@@ -78,7 +78,11 @@ case $work in
 nightly)
     need spin has spin
     need curl has curl # for dev/release.sh
-    need debootstrap has debootstrap # for dev/verify-release.sh
+    need debootstrap has debootstrap # for dev/verify-release.sh; the next ones are for dev/deb.sh
+    need debhelper has dh
+    need dh-python has dh_python3
+    need lintian has lintian
+    need autopkgtest has autopkgtest
     want prometheus has promtool
     want chromium has chromium
     ;;
