@@ -22,7 +22,7 @@ from ..training.control import Control
 from ..training.membership import Membership
 from ..training.shares import mix
 
-_COST = 0.005  # of the time that steps take
+_COST = 0.001  # of the time that steps take
 _RARELY = 1024  # steps between two comparisons, at most: one that was slow by chance is not the last
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

@@ -16,7 +16,8 @@ from fake_device import FakeDevice
 from spotnik.torch._reach import Reach
 
 COUNTS = (5, 0, 40, 3, 900, 7, 300)
-SCHEDULES = 1_000  # and ten times as many in long runs
+pytestmark = pytest.mark.quick
+SCHEDULES = 4_000  # with test_staging.py 10,000; ten times as many in long runs
 
 
 class Program:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from cluster import Cluster, Member, Tell, alone
 from disturb import KILLS, disturb
 from torch import nn
@@ -180,6 +181,40 @@ def test_the_average_is_that_of_all_members(cluster: Make) -> None:
         loss_of(model, torch.cat([batch(3 * step + rank) for rank in range(3)])).backward()
         optimizer.step()
     assert torch.allclose(torch.tensor(ends[0]["weights"]), torch.tensor(numbers(model)))
+
+
+def quantized(tell: Tell, seed: int) -> None:
+    """More calls than there are buckets, each with and without `should_quantize`."""
+    replica = Replica(seed, adam, init_sync=False)
+    manager = replica.manager
+    manager.start_quorum()
+    rank = manager.participating_rank()
+    assert rank is not None
+    generator = torch.Generator().manual_seed(seed)
+    both = [torch.randn(1000, generator=generator) for _ in range(2 * 120)]
+    means = [(a + b) / 2 for a, b in zip(both[::2], both[1::2])]
+    sums = [one.clone() for one in both[rank::2]]
+    sums += [one.clone() for one in both[rank::2]]
+    works = [manager.allreduce(one, should_quantize=number < 120) for number, one in enumerate(sums)]
+    works.append(manager.allreduce(counts := torch.tensor([rank]), should_quantize=True, reduce_op=dist.ReduceOp.SUM))
+    for work in works:
+        work.wait()
+    assert manager.should_commit()
+    errors = [float((one - mean).abs().max()) for one, mean in zip(sums, [*means, *means])]
+    tell(rounded=errors[:120], exact=errors[120:], count=int(counts), bits=[one.sum().item() for one in sums])
+    manager.shutdown()
+
+
+def test_should_quantize_sends_a_byte_for_a_number(cluster: Make) -> None:
+    job = cluster()
+    job.gather(2)
+    for _ in range(2):
+        job.start(quantized, seed=1)
+    job.wait()
+    one, other = job.lines("rounded")
+    assert one["bits"] == other["bits"] and one["count"] == other["count"] == 1, job.errors()
+    assert max(one["exact"]) < 1e-6
+    assert min(one["rounded"]) > 1e-4 and max(one["rounded"]) < 4 / 100
 
 
 # ---- LocalSGD and DiLoCo ----

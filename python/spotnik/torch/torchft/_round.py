@@ -39,6 +39,7 @@ class Call:
     tensor: torch.Tensor
     work: torch.Tensor  # on the CPU and contiguous; the tensor itself where that is so
     op: dist.ReduceOp
+    wire: Optional[Dtype] = None  # as what it travels; None: as it is
     result: Result = field(default_factory=Result)
 
     def finish(self) -> None:
@@ -58,11 +59,16 @@ class Round:
         self.step = step
         self._job.weight_set(int(takes_part))
 
-    def add(self, tensor: torch.Tensor, op: Any) -> Result:
-        """Start one all-reduce, in place. Raises NotSupportedError, and ValueError for the mean of whole numbers."""
+    def add(self, tensor: torch.Tensor, op: Any, quantized: bool = False) -> Result:
+        """Start one all-reduce, in place. `quantized`: float32 travels as q8.
+
+        Raises NotSupportedError, and ValueError for the mean of whole numbers.
+        """
         call = self._call(tensor.detach(), op)
+        if quantized and call.work.dtype == torch.float32:
+            call.wire = Dtype.Q8
         if len(self._calls) < _DIRECT:
-            self._start(len(self._calls), call.work, call.op)
+            self._start(len(self._calls), call.work, call)
         self._calls.append(call)
         return call.result
 
@@ -78,9 +84,9 @@ class Round:
             work.zero_()
         return Call(tensor, work, op)
 
-    def _start(self, bucket: int, work: torch.Tensor, op: Any) -> None:
-        part = reduce_part(work, op)
-        self._job.allreduce_start(bucket, part.pointer, part.count, part.dtype, part.op, part.owner)
+    def _start(self, bucket: int, work: torch.Tensor, call: Call) -> None:
+        part = reduce_part(work, call.op)
+        self._job.allreduce_start(bucket, part.pointer, part.count, part.dtype, part.op, part.owner, call.wire)
 
     def commit(self, failed: bool) -> Optional[Outcome]:
         """Commit the step. None: the others went on without this member, and the tensors are as they were."""
@@ -95,14 +101,14 @@ class Round:
         return Outcome(*roll) if is_committed else None
 
     def _pack(self) -> list[tuple[torch.Tensor, list[Call]]]:
-        """Start the calls that have no bucket of their own: one bucket for each type and operation."""
-        groups: dict[tuple[torch.dtype, str], list[Call]] = {}
+        """Start the calls that have no bucket of their own: one bucket for each type, operation and wire."""
+        groups: dict[tuple[torch.dtype, str, Optional[Dtype]], list[Call]] = {}
         for call in self._calls[_DIRECT:]:
-            groups.setdefault((call.work.dtype, str(call.op)), []).append(call)
+            groups.setdefault((call.work.dtype, str(call.op), call.wire), []).append(call)
         packed = []
         for bucket, calls in enumerate(groups.values(), _DIRECT):
             flat = torch.cat([call.work.reshape(-1) for call in calls])
-            self._start(bucket, flat, calls[0].op)
+            self._start(bucket, flat, calls[0])
             packed.append((flat, calls))
         return packed
 
