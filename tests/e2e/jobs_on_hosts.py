@@ -93,8 +93,8 @@ class World(Job):
         words = self.hosts.on(host, *words, *options)
         return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout
 
-    def until_waiting(self, host: int, what: str) -> None:
-        """A process of that host that is no member yet says that it waits for this."""
+    def until_told(self, host: int, what: str) -> None:
+        """The status of a process of that host, a member or not yet, has these words."""
         peers = f"{self.hosts.address(host)}:{PORT}"
         self.until(f"a status that says {what!r}", lambda: what in self.status(host, "--json", peers=peers))
 

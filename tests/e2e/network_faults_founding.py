@@ -151,7 +151,7 @@ def vanished(world: World) -> None:
     ):
         damage()
         newcomer = world.start(2)
-        world.until_waiting(2, says)
+        world.until_told(2, says)
         world.waits(newcomer, members, 2 * STALE_MS / 1000)
         if len(world.foundings()) != left:
             world.fail(f"it has founded: {world.foundings()}")

@@ -8,7 +8,10 @@
               the job: the members go on, or say why not
   stranger_owner  the folder is taken from the user of the members: they go on, a newcomer founds nothing
   copies      files of the folder are copied under other names: one job; after its loss a new one
-  full        the folder's disk is full: members go on, one dies, and a newcomer joins or says why not
+  full        the folder's disk is full: members go on and warn, one dies, and a newcomer joins or says why not
+  gone        the peers folder vanishes: members go on, also after a loss, and warn; a worker that starts is told
+              what is wrong; once the folder is back the warning goes and a newcomer joins
+  joining     it vanishes while a newcomer has the state to copy: the newcomer gets in all the same
   moved       a host gets another address: the others go on, a member at the new one comes in"""
 
 from __future__ import annotations
@@ -173,6 +176,7 @@ def full(world: World) -> None:
         members[2].process.kill()
         members[2].rest()
         world.go_on(members[:2], 100)
+        expect_warnings(world, members[:2], "No space left on device")
         newcomer = world.start(3)
         step = members[0].step
         world.until(
@@ -192,6 +196,45 @@ def full(world: World) -> None:
         world.end()
     finally:
         subprocess.run(["umount", "-l", str(world.peers)], check=True)
+
+
+def expect_warnings(world: World, members: list[Worker], words: str) -> None:
+    for worker in members:
+        world.until_told(worker.host, words)
+
+
+def gone(world: World) -> None:
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members)
+    elsewhere = world.root / "elsewhere"
+    world.peers.rename(elsewhere)
+    world.go_on(members)
+    expect_warnings(world, members, '"warning":"cannot write this member\'s record to ')
+    newcomer = world.start(4)
+    newcomer.rest()
+    if "it must exist and be writable" not in "".join(newcomer.errors):
+        world.fail(f"a worker was told {newcomer.errors}")
+    members.pop(2).kill()
+    world.go_on(members)
+    elsewhere.rename(world.peers)
+    expect_warnings(world, members, '"warning":""')
+    world.go_on([*members, world.start(2)])
+
+
+def joining(world: World) -> None:
+    """spotnik_join() has returned, the state is not copied: that is when the folder goes."""
+    world.command = ["-S", str(64 << 20), "-D", *world.command]
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    go, elsewhere = world.root / "go", world.root / "elsewhere"
+    newcomer = world.start(2, WORKER_HOLD=str(go))
+    world.until("the newcomer to know of the job", lambda: newcomer.member != "")
+    if newcomer.step:
+        world.fail("the newcomer was in before the folder went")
+    world.peers.rename(elsewhere)
+    go.touch()
+    world.go_on([*members, newcomer])
+    elsewhere.rename(world.peers)
 
 
 def moved(world: World) -> None:
@@ -219,4 +262,4 @@ def moved(world: World) -> None:
     one_job(world, "moved")
 
 
-HOSTILE = (answered, deaf, swapped, stranger_owner, copies, full, moved)
+HOSTILE = (answered, deaf, swapped, stranger_owner, copies, full, gone, joining, moved)

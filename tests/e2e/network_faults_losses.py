@@ -10,6 +10,10 @@
   unnamed     the same without the witness: the survivor goes on after T, from its own state
   orphan      all others go on without one that is cut off, write a checkpoint, and lose power: it goes on after T, not
               from its memory but from the checkpoint, which is newer
+  noticed     every machine gets a notice, one by one or all at once: the state after the last step that any of them
+              committed is on disk, although no checkpoint was due, and the next life goes on at the very next step
+  too_few     some leave: while enough stay nothing is written; where fewer stay than the job needs, the leaver saves
+              its own last step
   leaving     two members do not reach each other, and one leaves on a notice: the other goes on
   leaving3    two of three leave while the third is cut off: it goes on
   alone       a member was excluded, and waits before it comes back; all others lose power meanwhile:
@@ -22,11 +26,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from jobs_on_hosts import STALE_MS, World
+from jobs_on_hosts import STALE_MS, Worker, World
 
 
 def complete(saved: Path) -> list[tuple[int, Path]]:
@@ -96,7 +102,7 @@ def reboot(world: World) -> None:
     for host in (0, 1):
         world.hosts.power_on(host)
     first, begun = world.start(0), time.monotonic()
-    world.until_waiting(0, f"waiting until it stays the same for {STALE_MS // 1000} s")
+    world.until_told(0, f"waiting until it stays the same for {STALE_MS // 1000} s")
     world.until("the first machine to go on", lambda: first.step > 0)
     took = time.monotonic() - begun
     if first.steps[0] != kept + 1:
@@ -165,6 +171,52 @@ def orphan(world: World) -> None:
     world.hosts.cable(2, "up")
     for host in (0, 1):
         world.hosts.power_on(host)
+
+
+def saves_at_notice(world: World, least: int) -> Path:
+    saved = world.root / "checkpoints"
+    world.more = {"SPOTNIK_CHECKPOINT": str(saved), "SPOTNIK_CHECKPOINT_S": "3600", "SPOTNIK_MIN": str(least)}
+    world.command = ["-S", str(36 << 20), "-D", *world.command]
+    return saved
+
+
+def all_leave(world: World, members: list[Worker], saved: Path, pause_s: Callable[[], float]) -> int:
+    """Returns after which step."""
+    for worker in members:
+        worker.send(signal.SIGTERM)
+        time.sleep(pause_s())  # the claim is about instants
+    ends = [worker.rest() for worker in members]
+    last = max(worker.step for worker in members)
+    if ends != [75] * len(members) or newest(saved) != last:
+        world.fail(f"they ended with {ends}; step {last} was the last one, the checkpoint is after {newest(saved)}")
+    return last
+
+
+def noticed(world: World) -> None:
+    saved, draw, last = saves_at_notice(world, 1), random.Random(1), 0
+    for life in range(6):
+        members = [world.start(host) for host in range(4)]
+        world.go_on(members)
+        if not any(last + 1 in worker.steps for worker in members):
+            world.fail(f"step {last + 1} was not made after the checkpoint")
+        last = all_leave(world, members, saved, lambda life=life: life % 2 * draw.random() / 50)
+    print(f"    all left six times, after step {last} at last: it was saved each time")
+
+
+def too_few(world: World) -> None:
+    saved = saves_at_notice(world, 3)
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members)
+    if members[0].end() != 75 or newest(saved):
+        world.fail("one left, enough stayed, and a checkpoint was written all the same")
+    if members[1].end() != 75 or newest(saved) != members[1].step:
+        world.fail(f"the leaver's last step was {members[1].step}, the checkpoint is after {newest(saved)}")
+    for worker in members[2:]:
+        worker.kill()
+    world.forget_after(newest(saved))  # what those that stayed had begun may be made again, by others
+    members = [world.start(host) for host in range(4)]
+    world.go_on(members)
+    all_leave(world, members, saved, lambda: 0)
 
 
 def leave_apart(world: World, count: int, leavers: int) -> None:
@@ -287,4 +339,5 @@ def parting(world: World) -> None:
         world.fail("the second did not go on from the first's state")
 
 
-LOSSES = (torn, shrinking, reboot, halved, unnamed, orphan, leaving, leaving3, alone, stranded, going, parting)
+LOST = (torn, shrinking, reboot, halved, unnamed, orphan)
+LOSSES = (*LOST, noticed, too_few, leaving, leaving3, alone, stranded, going, parting)
