@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/time.h"
 #include "commands.h"
 #include "jobs.h"
@@ -71,13 +72,6 @@ struct top {
 };
 
 /* ---- asking ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
 
 static void forget(struct top *top)
 {
@@ -322,7 +316,7 @@ static void draw(struct top *top)
 /* Keys until the next look is due. False: the user has had enough. */
 static bool keys(struct top *top, uint64_t until_ns)
 {
-    for (uint64_t now = now_ns(); now < until_ns; now = now_ns()) {
+    for (uint64_t now = spotnik_clock_ns(); now < until_ns; now = spotnik_clock_ns()) {
         int key = screen_key(until_ns - now + SPOTNIK_MS);
         if (key == 'q' || key == 'Q' || key == 3)
             return false;
@@ -424,7 +418,7 @@ static int watch(struct top *top)
     bool answered = true;
 
     for (uint64_t looks = 0; !top->count || looks < top->count; looks++) {
-        uint64_t due_ns = now_ns() + top->interval_ns;
+        uint64_t due_ns = spotnik_clock_ns() + top->interval_ns;
 
         answered = look(top);
         if (!top->on_screen && !answered) {
@@ -445,8 +439,9 @@ static int watch(struct top *top)
         if (!top->on_screen)
             pause_until(due_ns);
         else if (!keys(top,
-                       spotnik_time_add(now_ns(),
-                                        due_ns > now_ns() + KEY_NS ? due_ns - now_ns() : KEY_NS)))
+                       spotnik_time_add(spotnik_clock_ns(), due_ns > spotnik_clock_ns() + KEY_NS
+                                                                ? due_ns - spotnik_clock_ns()
+                                                                : KEY_NS)))
             return 0; /* keys are looked at even when asking takes longer than the interval */
     }
     return answered ? 0 : 1;

@@ -56,6 +56,9 @@ int doctor_serve(struct doctor *doctor);
 
 /* ---- what the two say to each other, over a connection that has proven the key ---- */
 
+/* All of it, `out` or in. False: the connection has ended. */
+bool doctor_move(int fd, void *bytes, size_t size, bool out);
+
 #define DOCTOR_MAGIC UINT32_C(0x72636f64)
 #define DOCTOR_BULK_MAX (1u << 20)
 

@@ -24,22 +24,6 @@ struct guest {
     int fd;
 };
 
-static bool whole(int fd, void *bytes, size_t size, bool out)
-{
-    uint8_t *at = bytes;
-
-    while (size > 0) {
-        ssize_t done = out ? send(fd, at, size, MSG_NOSIGNAL) : read(fd, at, size);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        at += done;
-        size -= (size_t)done;
-    }
-    return true;
-}
-
 /* Only files of a doctor are shown to a guest. */
 static void look(const struct doctor *doctor, struct doctor_message *message)
 {
@@ -67,8 +51,9 @@ static bool bulk(int fd, struct doctor_message *message, uint8_t *memory)
 {
     if (message->bytes > DOCTOR_BULK_MAX)
         return false;
-    return whole(fd, memory, message->bytes, false) && whole(fd, message, sizeof(*message), true)
-           && whole(fd, memory, message->bytes, true);
+    return doctor_move(fd, memory, message->bytes, false)
+           && doctor_move(fd, message, sizeof(*message), true)
+           && doctor_move(fd, memory, message->bytes, true);
 }
 
 static bool answer(const struct doctor *doctor, int fd, struct doctor_message *message,
@@ -89,7 +74,7 @@ static bool answer(const struct doctor *doctor, int fd, struct doctor_message *m
         snprintf(message->text, sizeof(message->text), "%s %.150s", host,
                  doctor->folder[0] ? doctor->folder : "-");
     }
-    return whole(fd, message, sizeof(*message), true);
+    return doctor_move(fd, message, sizeof(*message), true);
 }
 
 static void *talk(void *context)
@@ -101,7 +86,7 @@ static void *talk(void *context)
 
     setsockopt(guest->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(guest->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    while (memory && whole(guest->fd, &message, sizeof(message), false)
+    while (memory && doctor_move(guest->fd, &message, sizeof(message), false)
            && message.magic == DOCTOR_MAGIC && answer(guest->doctor, guest->fd, &message, memory))
         continue;
     free(memory);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/time.h"
 #include "doctor.h"
 #include "link/address.h"
@@ -27,14 +28,7 @@ struct visit {
     int fd;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SPOTNIK_S + (uint64_t)now.tv_nsec;
-}
-
-static bool whole(int fd, void *bytes, size_t size, bool out)
+bool doctor_move(int fd, void *bytes, size_t size, bool out)
 {
     uint8_t *at = bytes;
 
@@ -53,8 +47,8 @@ static bool whole(int fd, void *bytes, size_t size, bool out)
 static bool ask(const struct visit *visit, struct doctor_message *message)
 {
     message->magic = DOCTOR_MAGIC;
-    return whole(visit->fd, message, sizeof(*message), true)
-           && whole(visit->fd, message, sizeof(*message), false);
+    return doctor_move(visit->fd, message, sizeof(*message), true)
+           && doctor_move(visit->fd, message, sizeof(*message), false);
 }
 
 /* ---- the door ---- */
@@ -133,11 +127,11 @@ static bool ping(struct visit *visit, struct doctor_ping *ret)
 {
     struct doctor_message message = { .what = DOCTOR_PING };
     struct timespec wall;
-    uint64_t begun_ns = now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
 
     if (!ask(visit, &message))
         return false;
-    ret->took_ns = now_ns() - begun_ns;
+    ret->took_ns = spotnik_clock_ns() - begun_ns;
     clock_gettime(CLOCK_REALTIME, &wall);
     ret->theirs_ms = message.wall_ms;
     ret->ours_ms = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000;
@@ -180,12 +174,12 @@ static bool look_large(struct visit *visit)
                                       .what = DOCTOR_BULK,
                                       .bytes = DOCTOR_BULK_MAX };
     uint8_t *memory = calloc(1, DOCTOR_BULK_MAX);
-    uint64_t begun_ns = now_ns();
-    bool there = memory && whole(visit->fd, &message, sizeof(message), true)
-                 && whole(visit->fd, memory, DOCTOR_BULK_MAX, true)
-                 && whole(visit->fd, &message, sizeof(message), false);
-    bool back = there && whole(visit->fd, memory, DOCTOR_BULK_MAX, false);
-    double took_s = (double)(now_ns() - begun_ns) / 1e9;
+    uint64_t begun_ns = spotnik_clock_ns();
+    bool there = memory && doctor_move(visit->fd, &message, sizeof(message), true)
+                 && doctor_move(visit->fd, memory, DOCTOR_BULK_MAX, true)
+                 && doctor_move(visit->fd, &message, sizeof(message), false);
+    bool back = there && doctor_move(visit->fd, memory, DOCTOR_BULK_MAX, false);
+    double took_s = (double)(spotnik_clock_ns() - begun_ns) / 1e9;
 
     free(memory);
     if (back)
@@ -208,7 +202,7 @@ static bool look_large(struct visit *visit)
  * or it fell silent. */
 static int64_t until_seen(const struct visit *visit, const char *name, const char *wanted)
 {
-    uint64_t begun_ns = now_ns();
+    uint64_t begun_ns = spotnik_clock_ns();
 
     for (;;) {
         struct doctor_message message = { .what = DOCTOR_LOOK };
@@ -216,7 +210,7 @@ static int64_t until_seen(const struct visit *visit, const char *name, const cha
         if (!ask(visit, &message))
             return -1;
         message.text[sizeof(message.text) - 1] = 0;
-        int64_t took_ms = (int64_t)((now_ns() - begun_ns) / SPOTNIK_MS);
+        int64_t took_ms = (int64_t)((spotnik_clock_ns() - begun_ns) / SPOTNIK_MS);
         if (!strcmp(message.text, wanted))
             return took_ms;
         if (took_ms > STALE_MAX_MS || (took_ms > STALE_WARN_MS * 3 && !*message.text && *wanted))

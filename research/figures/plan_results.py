@@ -16,7 +16,6 @@ import pictures  # noqa: E402
 import plan_calibration  # noqa: E402
 import plan_histories  # noqa: E402
 import plan_places  # noqa: E402
-import plan_published  # noqa: E402
 
 POLICIES = ("greedy", "sliced", "uniform", "dp", "overlap", "spotnik", "offline")
 COLOURS = ("#1f5fbf", "#c0392b", "#0a7d32", "#8e44ad", "#e08a00", "#555555", "#00a0a0")
@@ -91,32 +90,15 @@ def pair_speeds(p, groups, uniform, out):
     table(out, ["pair speed", *(word for name in groups for word in (f"cheaper, {name}", "missed"))], rows)
 
 
-def published(p, out, groups, hours):
-    windows, traces = [], []
-    for path in [path for paths in groups.values() for path in paths]:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt") as source:
-            windows.append(json.load(source)["traces_1_means_UNAVAILABLE"])
-        traces.append(raw_trace(p, os.path.basename(path)[len("us-west-"):].split("_overhead")[0].replace(".json", "")))
-    ours = {policy: tuple(sum(column) / len(column) for column in zip(*pairs)) for policy, pairs in hours.items()}
-    latest = a.RECORDED_TICKS - len(windows[0][0])  # the last start that the released windows show
-    whole = {}
-    reaches = {"as far as the released ones reach": a.RECORDED_TICKS, "of 13 days": 13 * 144, "of 14 days": 14 * 144}
-    for name, ticks in reaches.items():
-        got = a.printed(p, tuple(a.PRINTED), ticks, "2h")
-        whole[name] = {policy: (result["on_demand_hours"], result["spot_hours"]) for policy, result in got.items()}
-    plan_published.section(out, table, windows, traces, latest, ours, a.PRINTED, whole)
-
-
 def backtests(p, out, folder):
     groups = {"4 released K80 files": a.window_files(p)}
     with tempfile.TemporaryDirectory() as temporary:
         groups["4 V100 files, rebuilt"] = other_windows(p, temporary)
-        rows, files, cost, hours = [], [], {}, {}
+        rows, files, cost = [], [], {}
         for name, paths in groups.items():
             for policy in POLICIES:
                 each = [backtest(p, policy, path) for path in paths]
                 cost[name, policy] = [r["cost"] for r in each]
-                hours.setdefault(policy, []).extend((r["on_demand_hours"], r["spot_hours"]) for r in each)
                 mean = {k: sum(r[k] for r in each) / len(each) for k in
                         ("on_demand_hours", "spot_hours", "cost", "cost_of_work_only")}
                 rows.append([name, policy, f"{mean['on_demand_hours']:.2f}", f"{mean['spot_hours']:.2f}",
@@ -130,7 +112,6 @@ def backtests(p, out, folder):
                              + [f"{100 * (1 - cost[name, 'spotnik'][i] / cost[name, 'uniform'][i]):.1f} %"])
         shown = []
         pair_speeds(p, groups, {name: cost[name, "uniform"] for name in groups}, shown)
-        published(p, shown, groups, hours)
     out += ["## Spot or on-demand: 8 files x 300 windows, 48 h of work, 60 h, changeover 0.2 h, price ratio 3.33", ""]
     table(out, ["windows", "policy", "on-demand h", "spot h", "cost (spot-hours)", "cost of work only",
                 "cheaper than uniform", "missed"], rows)

@@ -6,32 +6,13 @@ import json
 import os
 import random
 import resource
-import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../packages/planner/tests"))
+from defects import Folder, availability  # noqa: E402
+
 POLICIES = ("uniform", "spotnik", "bound")
-
-
-class Folder:
-    def __init__(self, path):
-        self.path = path
-
-    def put(self, name, text):
-        path = os.path.join(self.path, name)
-        with open(path, "w") as out:
-            out.write(text if isinstance(text, str) else json.dumps(text))
-        return path
-
-    def run(self, *words, code=0):
-        done = subprocess.run([sys.argv[1], *map(str, words)], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "SPOTNIK_PRICES": "/nowhere/prices.csv"})
-        assert code is None or done.returncode == code, (words, done.returncode, done.stderr)
-        return done
-
-
-def availability(ups, gap_s=600):
-    return {"metadata": {"gap_seconds": gap_s}, "data": ups}
 
 
 def first(f):

@@ -5,34 +5,7 @@
 # lines and traces are refused with a word on what is wrong.
 #
 #     run.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${run:-} 2>/dev/null; rm -rf "$dir"' EXIT
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
-    exit 1
-}
-
-# status_is NUMBER: of the last command
-status_is() {
-    [ "$2" = "$1" ] || fail "$3: exit status $2, not $1"
-}
-
-# wait_for PATTERN: until a line of the output has it, 60 s at most
-wait_for() {
-    timeout 60 sh -c 'tail -n +1 -f "$0" | grep -q -m1 -e "$1"' "$dir/out" "$1" || fail "never saw: $1"
-}
-
-# begin COMMAND...: in the background, as $run. What the last command said must be gone before anybody waits for what this one says.
-begin() {
-    : >"$dir/out"
-    "$@" >"$dir/out" 2>"$dir/err" &
-    run=$!
-}
+. "$(dirname "$0")/run_lib.sh"
 
 # 1. Kills and respawns; every worker that ends in good order ends with the same replica. Where the machine is so slow that kills come faster than
 # newcomers, all are lost now and then: with checkpoints the job gets on all the same.
@@ -46,7 +19,7 @@ echo "kills and respawns: $(grep -c 'lost (SIGKILL)' "$dir/err") lost, all ends 
 
 # 2. SIGTERM is a planned leave of all.
 begin "$spotnik" run -n 3 -- "$worker" -u 1000
-wait_for 'commit 20 '
+wait_for out 'commit 20 '
 kill -TERM $run
 wait $run
 status_is 75 $? "run after SIGTERM"
@@ -120,7 +93,7 @@ touch "$dir/peers/fresh"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" || fail "spotnik key"
 "$spotnik" key "$dir/key" >"$dir/out" 2>"$dir/err" && fail "spotnik key overwrote a key"
 begin "$spotnik" run -n 3 --peers "file:$dir/peers" --key-file "$dir/key" -- "$worker" -u 1000
-wait_for 'commit 50 '
+wait_for out 'commit 50 '
 "$spotnik" status --peers "file:$dir/peers" --key-file "$dir/key" --json >"$dir/status" 2>&1 || fail "spotnik status"
 grep -q '"size": *3' "$dir/status" || fail "status does not show three members: $(cat "$dir/status")"
 "$spotnik" status --peers "file:$dir/peers" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status in words"
@@ -135,7 +108,7 @@ echo "status: a live job answers who has the key"
 mkdir "$dir/watched"
 begin env SPOTNIK_CHECKPOINT="$dir/shelf" SPOTNIK_CHECKPOINT_STEPS=5 "$spotnik" run -n 2 --peers "file:$dir/watched" \
     --key-file "$dir/key" -- "$worker" -u 2000
-wait_for 'commit 20 '
+wait_for out 'commit 20 '
 # ask_until EXIT PATTERN: the job, 60 s at most
 ask_until() {
     timeout 60 sh -c 'while "$1" status --peers "$2" --key-file "$3" >"$4"; [ $? != "$5" ] || ! grep -q -e "$6" "$4"; do :; done' \
@@ -158,7 +131,7 @@ echo "status: checkpoints that fail, and work again"
 mkdir "$dir/switching"
 touch "$dir/switching/fresh"
 begin env WORKER_TURNS=1 "$spotnik" run -n 2 --sync auto:ssgd/localsgd --peers "file:$dir/switching" --key-file "$dir/key" -- "$worker" -u 1000
-wait_for 'commit 50 '
+wait_for out 'commit 50 '
 "$spotnik" status --peers "file:$dir/switching" --key-file "$dir/key" >"$dir/status" 2>&1 || fail "spotnik status of a job that switches"
 grep -q '^strategy .* by auto:ssgd/localsgd, [1-9][0-9]* switches; since step' "$dir/status" ||
     fail "status does not name the strategy: $(cat "$dir/status")"
@@ -175,7 +148,7 @@ printf '0,add,a\n0,add,b\n0,add,c\n900,remove,b\n1200,add,d\n' >"$dir/trace"
 # churned: the fourth that comes stands in a view of three, and three are there at the end
 churned() {
     begin "$spotnik" run -n 1:4 --churn "$dir/trace" -- "$worker" -u 1000
-    wait_for '^.w3. commit [0-9]* [0-9a-f]* [0-9]* 3 '
+    wait_for out '^.w3. commit [0-9]* [0-9a-f]* [0-9]* 3 '
     kill -TERM $run
     wait $run
     status_is 75 $? "run of $1"
@@ -195,7 +168,7 @@ echo "churn: a trace was replayed, a damaged one refused"
 mkdir "$dir/lonely"
 touch "$dir/lonely/fresh"
 SPOTNIK_HOST=one SPOTNIK_JOB=spotnik SPOTNIK_PEERS="file:$dir/lonely" SPOTNIK_KEY_FILE="$dir/key" begin "$worker" -u 1000
-wait_for 'commit 20 '
+wait_for out 'commit 20 '
 kill -KILL $run
 wait $run 2>/dev/null
 SPOTNIK_HOST=two SPOTNIK_STALE_MS=3000 "$spotnik" run -n 1 --peers "file:$dir/lonely" --key-file "$dir/key" -- "$worker" -s 20 \

@@ -8,37 +8,17 @@
 #   5. too few open files for the workers: it is said, and nothing is started; a soft limit is raised.
 #
 #     run_host.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${run:-} 2>/dev/null; rmdir "${group:-$dir/none}" 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker spotnik
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 8 "$dir/out" "$dir/err" 2>/dev/null
-    exit 1
-}
-
-wait_for() {
-    timeout 60 sh -c 'until $0; do sleep 0.05; done' "$1" || fail "waited for: $1"
-}
-
-begin() {
-    : >"$dir/out"
-    "$@" >"$dir/out" 2>"$dir/err" &
-    run=$!
-}
+. "$(dirname "$0")/run_lib.sh"
+trap 'kill ${runs:-} 2>/dev/null; rmdir "${group:-$dir/none}" 2>/dev/null; rm -rf "$dir"' EXIT
 
 # 1
 mkdir "$dir/tmp"
 begin env TMPDIR="$dir/tmp" "$spotnik" run -n 2 --respawn --min 1 -- sh -c 'echo $$ >"$dir/pid.$SPOTNIK_WORKER"; exec "$worker" -u 2000'
-wait_for "grep -q commit.*.2.0. $dir/out"
+until_true "grep -q commit.*.2.0. $dir/out"
 rm -rf "$dir"/tmp/spotnik-*
-wait_for "grep -q was.emptied $dir/err"
+until_true "grep -q was.emptied $dir/err"
 kill -KILL "$(cat "$dir/pid.1")"
-wait_for "grep -q ^.w2..commit.*.2.0. $dir/out"
+until_true "grep -q ^.w2..commit.*.2.0. $dir/out"
 asked=$(sed -n 's/^spotnik: ask with: spotnik //p' "$dir/err")
 "$spotnik" $asked >"$dir/status" 2>&1 || fail "the emptied job cannot be asked: $(cat "$dir/status")"
 kill -TERM $run
@@ -72,7 +52,7 @@ fi
 : >"$dir/hosts"
 "$spotnik" key "$dir/key" >/dev/null
 begin "$spotnik" run --peers "exec:cat $dir/hosts" --key-file "$dir/key" --bind 127.0.0.1 -- "$worker" -u 1000 -s 20
-wait_for "grep -q names.no.host.yet $dir/err"
+until_true "grep -q names.no.host.yet $dir/err"
 echo 127.0.0.1 >"$dir/hosts"
 wait $run || fail "exec: whose first answer was empty"
 grep -q ' done 20 ' "$dir/out" || fail "exec: no step was made"

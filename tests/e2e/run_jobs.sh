@@ -8,40 +8,11 @@
 #   4. torchrun's variables are there on demand only; a process that a worker started joins without a table, if it finds none.
 #
 #     run_jobs.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${run:-} 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
-    exit 1
-}
-
-# status_is NUMBER: of the last command
-status_is() {
-    [ "$2" = "$1" ] || fail "$3: exit status $2, not $1"
-}
-
-# wait_for FILE PATTERN: until a line of the file has it, 30 s at most
-wait_for() {
-    timeout 60 sh -c 'tail -n +1 -f "$0" | grep -q -m1 -e "$1"' "$dir/$1" "$2" || fail "never saw: $2"
-}
+. "$(dirname "$0")/run_lib.sh"
 
 # said TEXT: by run itself
 said() {
     grep -q -e "$1" "$dir/err" || fail "it was not said: $1"
-}
-
-# begin COMMAND...: in the background, as $run, with nothing of the last command in the way
-begin() {
-    : >"$dir/out"
-    : >"$dir/err"
-    "$@" >"$dir/out" 2>"$dir/err" &
-    run=$!
 }
 
 # Every worker leaves its process id where the test finds it.

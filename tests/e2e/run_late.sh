@@ -8,18 +8,8 @@
 #   3. more steps than were made, or the record removed: the job goes on. Where all were killed, or told to go, there is no record.
 #
 #     run_late.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${runs:-} 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker SPOTNIK_STALE_MS=2000
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 8 "$dir"/*.out 2>/dev/null
-    exit 1
-}
+. "$(dirname "$0")/run_lib.sh"
+export SPOTNIK_STALE_MS=2000
 
 # agent NAME COMMAND...: a host of the job, in the background
 agent() {
@@ -41,10 +31,6 @@ said() {
     grep -q -e "$2" "$dir/$1.out" || fail "$1 did not say: $2"
 }
 
-wait_for() {
-    timeout 60 sh -c 'until $0; do sleep 0.1; done' "$1" || fail "waited for: $1"
-}
-
 "$spotnik" key "$dir/key" >/dev/null || fail "spotnik key"
 mkdir "$dir/peers" "$dir/checkpoints"
 touch "$dir/peers/fresh"
@@ -53,10 +39,10 @@ peers="--peers file:$dir/peers"
 # 1. Members have left, and their programs still have something to do: a newcomer founds the job, and waits for a second one.
 agent a $peers -- sh -c '"$worker" -u 1000 -q 30; until [ -e "$dir/go" ]; do sleep 0.1; done'
 agent b $peers -- sh -c '"$worker" -u 1000 -q 30; until [ -e "$dir/go" ]; do sleep 0.1; done'
-wait_for "grep -q leaving $dir/a.out"
-wait_for "grep -q leaving $dir/b.out"
+until_true "grep -q leaving $dir/a.out"
+until_true "grep -q leaving $dir/b.out"
 agent c $peers -- sh -c 'exec "$worker" -u 1000 -q 30'
-wait_for "test -e $dir/peers/genesis-2"
+until_true "test -e $dir/peers/genesis-2"
 touch "$dir/go"
 ends a 0
 ends b 0
@@ -78,7 +64,7 @@ said e '\] done 60 '
 rm "$dir/peers/done"
 agent g $peers -- "$worker" -u 1000 -s 100000
 agent h $peers -- "$worker" -u 1000 -s 100000
-wait_for "grep -q commit $dir/g.out"
+until_true "grep -q commit $dir/g.out"
 kill -TERM $g $h
 ends g 75
 ends h 75

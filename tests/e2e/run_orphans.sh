@@ -5,28 +5,7 @@
 # begins in the checkpoint folder of a living one is refused with both names; one that begins while its workers leave goes on behind them.
 #
 #     run_orphans.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${run:-} 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 5 "$dir/err" "$dir"/logs/* 2>/dev/null
-    exit 1
-}
-
-wait_for() {
-    timeout 30 sh -c 'until $0; do sleep 0.05; done' "$1" || fail "waited for: $1"
-}
-
-begin() {
-    : >"$dir/out" # or the last command's lines are taken for this one's
-    "$@" >"$dir/out" 2>"$dir/err" &
-    run=$!
-}
+. "$(dirname "$0")/run_lib.sh"
 
 # gone FILE: the process that wrote its number there has ended
 gone() {
@@ -40,8 +19,8 @@ begin env TMPDIR="$dir" "$spotnik" run -n 2:3 --grace 2s --log-dir "$dir/logs" -
     1) echo $$ >"$dir/pid.1"; exec "$worker" -u 1000 ;;
     2) trap "" TERM; echo $$ >"$dir/pid.2"; while :; do sleep 0.1; done ;;
     esac'
-wait_for "grep -q commit.*.2.0. $dir/logs/w0.log"
-wait_for "test -s $dir/pid.2"
+until_true "grep -q commit.*.2.0. $dir/logs/w0.log"
+until_true "test -s $dir/pid.2"
 kill -KILL $run
 wait $run 2>/dev/null
 for number in 0 1 2; do
@@ -55,7 +34,7 @@ echo "the agent was killed: its workers left, and the one that did not was kille
 # The same folder of checkpoints: the next start waits for them, and goes on behind them; beside a living job none begins.
 export SPOTNIK_CHECKPOINT="$dir/checkpoints" SPOTNIK_CHECKPOINT_S=1
 begin env TMPDIR="$dir" SPOTNIK_JOB=one "$spotnik" run -n 1 --log-dir "$dir/first" -- "$worker" -u 100000
-wait_for "grep -q commit.3 $dir/first/w0.log"
+until_true "grep -q commit.3 $dir/first/w0.log"
 SPOTNIK_JOB=two "$spotnik" run -n 1 -- "$worker" -u 1000 -s 10 >"$dir/second" 2>&1 && fail "a second job began in the folder of a living one"
 grep -q 'a living job writes to the checkpoint directory .*: one, founded as .*; this one is two, founded as' "$dir/second" || fail "$(cat "$dir/second")"
 kill -KILL $run
@@ -72,13 +51,13 @@ unset SPOTNIK_CHECKPOINT
 echo "a folder of checkpoints: refused while a job lives, and taken on at step $first when it has left"
 
 begin env --default-signal=HUP "$spotnik" run -n 1 -- "$worker" -u 1000 # or one under nohup ignores it
-wait_for "grep -q commit $dir/out"
+until_true "grep -q commit $dir/out"
 kill -HUP $run
 wait $run
 [ $? = 75 ] || fail "SIGHUP: not 75"
 grep -q 'leaving [0-9]' "$dir/out" || fail "SIGHUP: the worker did not leave"
 begin nohup "$spotnik" run -n 1 -- "$worker" -u 1000 -s 2000
-wait_for "grep -q commit $dir/out"
+until_true "grep -q commit $dir/out"
 kill -HUP $run
 wait $run
 [ $? = 0 ] || fail "nohup: SIGHUP ended it"

@@ -10,36 +10,7 @@
 #   5. a file of --log-dir that logrotate cuts to nothing (copytruncate) goes on at its beginning, and so does the screen.
 #
 #     run_output.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${run:-} 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker spotnik
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 20 "$dir/out" "$dir/err" 2>/dev/null
-    exit 1
-}
-
-# status_is NUMBER: of the last command
-status_is() {
-    [ "$2" = "$1" ] || fail "$3: exit status $2, not $1"
-}
-
-# wait_for FILE PATTERN: until a line of the file has it, 60 s at most
-wait_for() {
-    timeout 60 sh -c 'tail -n +1 -F "$0" 2>/dev/null | grep -q -m1 -e "$1"' "$dir/$1" "$2" || fail "never saw in $1: $2"
-}
-
-# begin COMMAND...: in the background, as $run, with nothing of the last command in the way
-begin() {
-    : >"$dir/out"
-    : >"$dir/err"
-    "$@" >"$dir/out" 2>"$dir/err" &
-    run=$!
-}
+. "$(dirname "$0")/run_lib.sh"
 
 # shown: the workers whose lines of standard output are on the screen, in order, each once per stretch
 shown() {

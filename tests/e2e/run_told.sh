@@ -7,18 +7,8 @@
 #      and so does one that was not asked for any. Checkpoints, name and trace are options.
 #
 #     run_told.sh SPOTNIK WORKER
-set -u
-spotnik=$1
-worker=$2
-dir=$(mktemp -d)
-trap 'kill ${runs:-} 2>/dev/null; rm -rf "$dir"' EXIT
-export dir worker SPOTNIK_STALE_MS=2000
-
-fail() {
-    echo "FAILED: $1"
-    tail -n 12 "$dir"/*.err 2>/dev/null
-    exit 1
-}
+. "$(dirname "$0")/run_lib.sh"
+export SPOTNIK_STALE_MS=2000
 
 # agent NAME OPTION...: a host of the job, in the background
 agent() {
