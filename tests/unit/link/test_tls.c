@@ -52,29 +52,44 @@ static void pair_open(int pair[2])
     close(listener);
 }
 
-static void ends_open(struct ends *ends, const struct spotnik_tls_settings *client,
-                      const struct spotnik_tls_settings *server, uint8_t key_bits)
+/* Goes on with one side, until it has a verdict. */
+static void ends_turn(struct ends *ends, int which)
+{
+    if (ends->rc[which] > 0)
+        ends->rc[which] = spotnik_shake_run(&ends->shake[which], ends->fd[which]);
+    if (ends->rc[which] < 0) /* as its owners do */
+        shutdown(ends->fd[which], SHUT_WR);
+}
+
+static void shakes_init(struct ends *ends, const struct spotnik_tls_settings *client,
+                        const struct spotnik_tls_settings *server, uint8_t key_bits)
 {
     struct spotnik_runtime_config config;
     cluster_config(&config, 1);
     config.credentials.self.id = cluster_id(1);
     config.credentials.self.port = 1;
     config.credentials.tls = client;
-    pair_open(ends->fd);
     spotnik_shake_init_client(&ends->shake[0], &config.credentials, SPOTNIK_PURPOSE_DATA);
     config.credentials.self.id = cluster_id(2);
     config.credentials.tls = server;
     config.credentials.key[0] ^= key_bits;
     spotnik_shake_init_server(&ends->shake[1], &config.credentials);
     ends->rc[0] = ends->rc[1] = SPOTNIK_SHAKE_AGAIN;
+}
+
+static bool is_decided(const struct ends *ends, uint64_t until_ns)
+{
+    return (ends->rc[0] <= 0 && ends->rc[1] <= 0) || spotnik_clock_ns() >= until_ns;
+}
+
+static void ends_open(struct ends *ends, const struct spotnik_tls_settings *client,
+                      const struct spotnik_tls_settings *server, uint8_t key_bits)
+{
     uint64_t until_ns = spotnik_clock_ns() + 10 * SPOTNIK_S;
-    for (int i = 0; spotnik_clock_ns() < until_ns && (ends->rc[0] > 0 || ends->rc[1] > 0); i++) {
-        int which = i % 2;
-        if (ends->rc[which] > 0)
-            ends->rc[which] = spotnik_shake_run(&ends->shake[which], ends->fd[which]);
-        if (ends->rc[which] < 0) /* as its owners do */
-            shutdown(ends->fd[which], SHUT_WR);
-    }
+    pair_open(ends->fd);
+    shakes_init(ends, client, server, key_bits);
+    for (int i = 0; !is_decided(ends, until_ns); i++)
+        ends_turn(ends, i % 2);
 }
 
 static void ends_close(struct ends *ends)
@@ -272,6 +287,50 @@ TEST_WITH(each_wrong_certificate_has_its_sentence, setup, teardown)
     ends_open(&ends, &cert[0], &cert[1], 0);
     assert_text(&ends, 1, SPOTNIK_ERR_ARGUMENT, "tls.key (SPOTNIK_TLS) cannot be used");
     assert_int_equal(ends.rc[0], SPOTNIK_ERR_PEERS);
+    ends_close(&ends);
+}
+
+/* What has come on one connection goes on to the other. */
+static void hand_on(int from, int to)
+{
+    uint8_t bytes[1024];
+    ssize_t got = spotnik_tls_recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got > 0)
+        (void)!spotnik_tls_send(to, bytes, (size_t)got, MSG_DONTWAIT);
+    if (got == 0)
+        shutdown(to, SHUT_WR);
+}
+
+/* A machine in between has a good certificate and no key. It can end TLS on both sides, and hand
+ * the handshake of members on, but their proofs are of two connections. */
+TEST_WITH(a_certificate_without_the_key_is_of_no_use, setup, teardown)
+{
+    struct ends ends;
+    int client[2], server[2]; /* ours, and that of the machine in between */
+    uint8_t none[32] = { 0 }, ignored[32];
+    bool begun[2] = { false, false };
+    uint64_t until_ns = spotnik_clock_ns() + 10 * SPOTNIK_S;
+    pair_open(client);
+    pair_open(server);
+    shakes_init(&ends, &cert[0], &cert[1], 0);
+    ends.fd[0] = client[0];
+    ends.fd[1] = server[1];
+    assert_int_equal(spotnik_tls_begin(client[1], &cert[1], none, true), 0);
+    assert_int_equal(spotnik_tls_begin(server[0], &cert[0], none, false), 0);
+    while (!is_decided(&ends, until_ns)) {
+        ends_turn(&ends, 0);
+        ends_turn(&ends, 1);
+        begun[0] = begun[0] || spotnik_tls_shake(client[1], none, ignored) == 0;
+        begun[1] = begun[1] || spotnik_tls_shake(server[0], none, ignored) == 0;
+        if (begun[0] && begun[1]) {
+            hand_on(client[1], server[0]);
+            hand_on(server[0], client[1]);
+        }
+    }
+    assert_text(&ends, 0, SPOTNIK_ERR_KEY, "another job key");
+    assert_text(&ends, 1, SPOTNIK_ERR_KEY, "another job key");
+    spotnik_tls_close(client[1]);
+    spotnik_tls_close(server[0]);
     ends_close(&ends);
 }
 
