@@ -161,6 +161,11 @@ class Buffers:
         for entry in self.means + self.wholes:
             entry.committed.copy_(entry.working)
 
+    def received(self) -> None:
+        """The state of others has come: it was written to constants, too."""
+        self.constants = [(name, value, value._version) for name, value, _ in self.constants]
+        self.restore()
+
     @torch.no_grad()
     def restore(self) -> None:
         """The model's buffers become what is committed."""

@@ -200,7 +200,7 @@ class Replica:
         self.leaves.write(numbers[: len(self.leaves)])
         for (state, key), code in zip(self._plain, numbers[len(self.leaves) :]):
             state[key] = decode(code, state[key])
-        self.buffers.restore()
+        self.buffers.received()
 
 
 def _entries(state: dict[Any, Any]) -> int:

@@ -24,12 +24,12 @@ from spotnik.torch import _replica
 from spotnik.torch._reach import Reach
 
 Make = Callable[..., Cluster]
-COPY_S = 0.01  # for each block, which is shorter than most tensors
+COPY_S = 0.01  # for each call of the library
 
 
 class Slow(Reach):
     def __init__(self, device: FakeDevice) -> None:
-        super().__init__(device, block_bytes=256)
+        super().__init__(device, block_bytes=1 << 14)
 
     def _begin(self) -> None:
         time.sleep(COPY_S)
@@ -37,23 +37,27 @@ class Slow(Reach):
 
 
 def on_fake_device(tell: Tell, shakes: bool, **settings: Any) -> None:
-    """As `elastic`, with all tensors on a device whose copies are slow. `shakes`: forward() changes parameters."""
+    """As `elastic`, with all tensors on a device whose copies are slow, and a table that no step changes.
+
+    `shakes`: forward() changes parameters.
+    """
     fake = FakeDevice(seed=1, eager=True)
     _replica.accelerator_of = lambda _tensor: fake  # type: ignore[assignment]
     _replica.Reach = Slow  # type: ignore[misc]
     made = programs.network
 
-    def shaken(*arguments: Any) -> torch.nn.Module:
+    def made_anew(*arguments: Any) -> torch.nn.Module:
         def shake(module: torch.nn.Module, _input: Any) -> None:
             for parameter in module.parameters():
                 parameter.data.mul_(0.99)
 
         net = made(*arguments)
-        net.register_forward_pre_hook(shake)
+        net.register_buffer("table", torch.arange(1 << 16 | 8))
+        if shakes:
+            net.register_forward_pre_hook(shake)
         return net
 
-    if shakes:
-        programs.network = shaken
+    programs.network = made_anew
     programs.elastic(tell, **settings)
 
 
