@@ -223,7 +223,7 @@ def gone(world: World) -> None:
 
 def joining(world: World) -> None:
     """spotnik_join() has returned, the state is not copied: that is when the folder goes."""
-    world.command = ["-S", str(64 << 20), "-D", *world.command]
+    world.command = ["-S", str(16 << 20), "-D", *world.command]
     members = [world.start(0), world.start(1)]
     world.go_on(members)
     go, elsewhere = world.root / "go", world.root / "elsewhere"
