@@ -162,7 +162,7 @@ static SSL_CTX *context_new(void)
     if (context == NULL)
         return NULL;
     SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
-    SSL_CTX_set_num_tickets(context, 0); /* they would lie unread, and a kill would say RST */
+    SSL_CTX_set_num_tickets(context, 0); /* unread ones would make a close say RST */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                                   | SSL_MODE_RELEASE_BUFFERS);

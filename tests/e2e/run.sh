@@ -104,6 +104,21 @@ wait $run
 status_is 75 $? "run that was asked"
 echo "status: a live job answers who has the key"
 
+# A job under TLS, and those that ask it with and without.
+mkdir "$dir/secret" && touch "$dir/secret/fresh"
+begin "$spotnik" run -n 2 --tls psk --peers "file:$dir/secret" --key-file "$dir/key" -- "$worker" -u 1000
+wait_for out 'commit 20 '
+SPOTNIK_TLS=psk "$spotnik" status --peers "file:$dir/secret" --key-file "$dir/key" --json >"$dir/status" 2>&1 || fail "status under TLS"
+grep -q '"size": *2' "$dir/status" || fail "status under TLS does not show two members: $(cat "$dir/status")"
+SPOTNIK_TLS=off "$spotnik" status --peers "file:$dir/secret" --key-file "$dir/key" >"$dir/status" 2>&1 && fail "status without TLS"
+grep -q 'has SPOTNIK_TLS=psk, and this process has off' "$dir/status" || fail "status without TLS says: $(cat "$dir/status")"
+SPOTNIK_TLS=on "$spotnik" status --peers "file:$dir/secret" --key-file "$dir/key" >"$dir/status" 2>&1 && fail "SPOTNIK_TLS=on"
+grep -q 'SPOTNIK_TLS must be off, psk, or cert:/FOLDER' "$dir/status" || fail "SPOTNIK_TLS=on says: $(cat "$dir/status")"
+kill -TERM $run
+wait $run
+status_is 75 $? "run under TLS"
+echo "TLS: a job answers who has the same setting"
+
 # Checkpoints that cannot be written show in the text and in the exit status; those that are complete do, too.
 mkdir "$dir/watched"
 begin env SPOTNIK_CHECKPOINT="$dir/shelf" SPOTNIK_CHECKPOINT_STEPS=5 "$spotnik" run -n 2 --peers "file:$dir/watched" \
