@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from .._native import Dtype
 from ..errors import ArgumentError, StateError
+from ..group_job import GroupJob
 from ..job import Job
 from ..training.membership import Membership
 from ._buckets import NATIVE_TYPE, is_dense
@@ -91,6 +92,7 @@ class Replica:
         self.buffers = Buffers(model)
         self.changes_itself = False  #: does the program change some of it by itself after each step?
         self._reach: Optional[Reach] = None  # of what is on an accelerator
+        self._mirrors: list[tuple[torch.Tensor, torch.Tensor]] = []  # of it, in a group
         self.is_copied = False  #: has the job begun to copy the state in this step?
         self._named: list[tuple[str, torch.Tensor]] = []
         self.compared: list[tuple[str, torch.Tensor]] = []  #: what must have the same bits on all members
@@ -136,12 +138,12 @@ class Replica:
         if self._numbers.numel():
             job.state_add("numbers", self._numbers.data_ptr(), self._numbers.numel(), Dtype.I64, self._numbers)
         self.pack()
-        job.refresh_set(lambda: None if membership.has_newer else self._refresh())
+        job.refresh_set(lambda: None if membership.has_newer else self._refresh(job))
         if self.changes_itself:
             self.changed(job)
 
-    def _refresh(self) -> None:
-        self.is_copied = True
+    def _refresh(self, job: Job) -> None:
+        self.is_copied = not isinstance(job, GroupJob)  # a group has copied it when this returns
         self.pack()
 
     def _register_tensors(self, job: Any) -> None:
@@ -160,6 +162,11 @@ class Replica:
         if device is None:
             job.state_add(name, tensor.data_ptr(), count, dtype, tensor)
             return
+        if isinstance(job, GroupJob):  # its processes copy host memory into each other's
+            mirror = torch.empty_like(tensor, device="cpu")
+            self._mirrors.append((tensor, mirror))
+            job.state_add(name, mirror.data_ptr(), count, dtype, mirror)
+            return
         if self._reach is None:
             self._reach = Reach(device)
             job.state_reach_set(self._reach.read, self._reach.write)
@@ -168,7 +175,8 @@ class Replica:
 
     def changed(self, job: Job) -> None:
         """The program changes registered memory while a step is begun."""
-        job.state_changed()
+        if not isinstance(job, GroupJob):
+            job.state_changed()
 
     def mark(self) -> None:
         """The program is about to begin a step: the state is what its stream has been given so far."""
@@ -184,6 +192,8 @@ class Replica:
         numbers = [*self.leaves.read(), *(encode(state[key]) for state, key in self._plain)]
         if numbers:
             self._numbers.copy_(torch.tensor(numbers, dtype=torch.int64))
+        for tensor, mirror in self._mirrors:
+            mirror.copy_(tensor)
         if self._reach is not None:
             self._reach.mark()
 
@@ -196,6 +206,8 @@ class Replica:
     @torch.no_grad()
     def unpack(self) -> None:
         """Give the program what the registered memory says."""
+        for tensor, mirror in self._mirrors:
+            tensor.copy_(mirror)
         numbers = [int(code) for code in self._numbers.tolist()]
         self.leaves.write(numbers[: len(self.leaves)])
         for (state, key), code in zip(self._plain, numbers[len(self.leaves) :]):

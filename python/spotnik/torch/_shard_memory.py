@@ -133,9 +133,6 @@ class ShardedReplica(Replica):
             whole = memory.whole.view(torch.uint8) if dtype is None else memory.whole
             job.shared_state_add(f"{number} {name}"[:250], whole, Dtype.U8 if dtype is None else dtype)
 
-    def changed(self, job: Any) -> None:
-        """What is registered is a copy, which changes in pack() alone."""
-
     @torch.no_grad()
     def _write(self) -> None:
         for memory in self._memories:

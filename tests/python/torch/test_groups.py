@@ -22,21 +22,23 @@ from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError, StateError
-from spotnik.torch import _places
+from spotnik.torch import _places, _replica
 
 Make = Callable[..., Cluster]
 EPOCHS = 5  # of 11 steps; in the last one of each some processes have no samples
 
 
-def train(tell: Tell, place: Optional[str] = None, epochs: int = EPOCHS, accumulate: int = 1) -> None:
+def train(tell: Tell, place: Optional[str] = None, epochs: int = EPOCHS, remote: bool = False) -> None:
     rank = 0
+    if remote:  # as on an accelerator, whose memory no other process sees
+        _replica.accelerator_of = lambda tensor: torch.device("cpu")
     if place is not None:
         os.environ["SPOTNIK_GROUP"] = place
         rank = int(place.split(":")[1])
     model = network(seed=1 + rank)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
-    model, optimizer = spotnik.prepare(model, optimizer, seed=3, accumulate=accumulate)
+    model, optimizer = spotnik.prepare(model, optimizer, seed=3)
     loader = spotnik.shard(DataLoader(data(), batch_size=20, shuffle=True))
     for _ in spotnik.epochs(epochs):
         for x, y in loader:
@@ -68,12 +70,13 @@ def check_equal(job: Cluster, processes: int) -> list[dict[str, Any]]:
     return ends
 
 
-def test_groups_train_as_one_process(cluster: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("remote", [False, True])
+def test_groups_train_as_one_process(cluster: Make, remote: bool, tmp_path: Path) -> None:
     oracle = alone(train, tmp_path)[-1]
     job = cluster()
     job.gather(2)
-    start_group(job, "a", 2)
-    start_group(job, "b", 3)
+    start_group(job, "a", 2, remote=remote)
+    start_group(job, "b", 3, remote=remote)
     job.wait()
     ends = check_equal(job, 5)
     assert {line["done"] for line in ends} == {55}

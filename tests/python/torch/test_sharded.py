@@ -26,6 +26,7 @@ from cluster import Cluster, Member, Tell
 from cluster import alone as run_alone
 from programs import data, network
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.distributed.checkpoint.state_dict import (
     get_model_state_dict,
     get_optimizer_state_dict,
@@ -170,7 +171,7 @@ CASES: dict[str, Case] = {
     "fsdp": Case(fsdp, clip="torch"),
     "root_alone": Case(root_alone, clip="exact"),
     "kept": Case(kept),
-    "compiled": Case(compiled),
+    "compiled": Case(compiled, build=Adapted, optimizer=adamw()),  # a Sequential is not compiled, unnoticed
     "checkpointed": Case(checkpointed),
     "tensor": Case(tensor_parallel, clip="torch"),
     "wrapped": Case(wrapped, clip="torch"),
@@ -279,6 +280,7 @@ def train(
             optimizer.zero_grad()
         if stop and spotnik.told("stop") > 0:
             break
+    assert (case == "compiled" and place is not None) == (counters["stats"]["unique_graphs"] > 0)
     whole = [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
     total = 0 if what.draws else spotnik.samples()
     if export and spotnik.rank() < torch.distributed.get_world_size():
