@@ -65,7 +65,7 @@ int spotnik_survival_load(const char *path, struct spotnik_survival *survival,
     for (size_t row = 0; !rc && row < count; row++)
         rc = spotnik_life_read(table, row, &columns, &lives[row], fault);
     if (!rc)
-        rc = spotnik_survival_estimate(lives, count, survival, fault);
+        rc = spotnik_survival_estimate(lives, count, true, survival, fault);
     free(lives);
     spotnik_table_free(table);
     return rc;

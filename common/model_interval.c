@@ -55,9 +55,10 @@ static double try_interval(const struct programme *p, size_t job, size_t age, si
     size_t end = age + i + p->write;
     double window = (double)i + p->pause, fail = p->lost[end] - p->lost[age], lost = window / 2;
 
-    if (fail > 0)
+    if (p->terms->exact_loss && fail > 0)
         lost = (p->moment[end] - p->moment[age]) / fail - (double)age;
-    fail = p->lost[age] < 1 ? fail / (1 - p->lost[age]) : 1;
+    if (p->terms->conditional)
+        fail = p->lost[age] < 1 ? fail / (1 - p->lost[age]) : 1;
     fail = fmin(fmax(fail, 0), 1);
     *fail_out = fail;
     return (1 - fail) * (window + (double)p->cost[(job - i) * p->ages + end])
@@ -145,7 +146,8 @@ int spotnik_interval_programme(const struct spotnik_interval_terms *terms,
                                  ceil(terms->job_s / SPOTNIK_INTERVAL_TICKS_MAX));
     if (terms->write_s / terms->tick_s > 60)
         return spotnik_fault_set(fault, "a checkpoint takes more than 60 ticks; use a larger tick");
-    if (terms->start_age_s > 0 && !(fresh = solve_fresh(terms, plan_out, fault)))
+    if (terms->replaced_by_fresh && terms->start_age_s > 0
+        && !(fresh = solve_fresh(terms, plan_out, fault)))
         return -1;
     int rc = solve(&p, terms, fresh, plan_out, fault);
     programme_free(&p);

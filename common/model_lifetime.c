@@ -19,31 +19,37 @@ static int by_age(const void *left, const void *right)
     return (int)b->lost - (int)a->lost;
 }
 
-int spotnik_survival_estimate(struct spotnik_life *lives, size_t count,
+int spotnik_survival_estimate(struct spotnik_life *lives, size_t count, bool count_censored,
                               struct spotnik_survival *survival_out, struct spotnik_fault *fault)
 {
     struct spotnik_survival s = { 0 };
-    double alive = 1;
-    size_t at_risk = count;
+    double alive = 1, greenwood = 0;
+    size_t at_risk = 0;
 
     s.age_s = calloc(count + 1, sizeof(double));
     s.alive = calloc(count + 1, sizeof(double));
-    if (!s.age_s || !s.alive) {
+    s.variance = calloc(count + 1, sizeof(double));
+    if (!s.age_s || !s.alive || !s.variance) {
         spotnik_survival_free(&s);
         return spotnik_fault_set(fault, "out of memory for %zu lifetimes", count);
     }
     qsort(lives, count, sizeof(*lives), by_age);
+    for (size_t i = 0; i < count; i++)
+        at_risk += count_censored || lives[i].lost;
     for (size_t i = 0; i < count; i++) {
         if (!lives[i].lost) {
-            at_risk--;
+            at_risk -= count_censored;
             continue;
         }
         alive *= 1 - 1 / (double)at_risk;
+        if (at_risk > 1)
+            greenwood += 1 / ((double)at_risk * (double)(at_risk - 1));
         at_risk--;
         if (s.count && s.age_s[s.count - 1] == lives[i].age_s)
             s.count--;
         s.age_s[s.count] = lives[i].age_s;
-        s.alive[s.count++] = alive;
+        s.alive[s.count] = alive;
+        s.variance[s.count++] = alive * alive * greenwood;
     }
     *survival_out = s;
     return 0;
@@ -53,10 +59,12 @@ void spotnik_survival_free(struct spotnik_survival *survival)
 {
     free(survival->age_s);
     free(survival->alive);
+    free(survival->variance);
     *survival = (struct spotnik_survival){ 0 };
 }
 
-double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s)
+double spotnik_survival_lost(const struct spotnik_survival *survival, double age_s,
+                             double *error_out)
 {
     size_t low = 0, high = survival->count;
 
@@ -67,6 +75,8 @@ double spotnik_survival_lost(const struct spotnik_survival *survival, double age
         else
             high = middle;
     }
+    if (error_out)
+        *error_out = low ? sqrt(survival->variance[low - 1]) : 0;
     return low ? 1 - survival->alive[low - 1] : 0;
 }
 

@@ -45,7 +45,7 @@ need meson has meson
 need ninja-build has ninja
 need pkg-config has pkg-config
 for module in libcmocka-dev:cmocka libjansson-dev:jansson libssl-dev:libssl libxxhash-dev:libxxhash \
-    libcurl4-openssl-dev:libcurl zlib1g-dev:zlib; do
+    libcurl4-openssl-dev:libcurl zlib1g-dev:zlib libcminpack-dev:cminpack; do
     need "${module%%:*}" pkg-config --exists "${module#*:}"
 done
 # Metrics and the live page; the library is built without them where this is missing.

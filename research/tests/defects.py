@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Claim: what held-out data showed to be wrong with policies stays mended; what needs published data is in acceptance.py.
+"""Claim: what held-out data showed to be wrong with policies and models stays mended; what needs published data is in acceptance.py.
 Usage: defects.py SPOTNIK [NUMBER]."""
+import csv
+import io
 import json
 import os
 import random
@@ -27,12 +29,23 @@ def first(f):
     assert seconds < 5, seconds  # of the processor; with a search through all names it was above ten
 
 
-def pair_speed(f):
-    """A policy says at which speed two machines work together."""
-    windows = f.put("pair.json", availability(([1] * 30 + [0] * 12) * 20))
-    for words, speed in (((), 1.8), (("--pair-speed", "0"), 0)):  # 0: one machine at a time
-        said = f.run("backtest", "--windows", windows, "--policy", "spotnik", "--work", "10h", "--deadline", "16h", "--changeover", "12m", *words)
-        assert json.loads(said.stdout)["pair_speed"] == speed, said.stdout
+def second(f):
+    """Models say how unsure they are, and warn where they reach beyond what they were fitted on."""
+    def rows(name, sizes):
+        return f.put(name, "model,workers,speed_steps_per_s\n" + "".join(f"m,{n},{30 * n / (1 + .05 * n):.4f}\n" for n in sizes))
+    done = f.run("model", "speed", "--fit", rows("fit.csv", (1, 2, 4)), "--predict", rows("all.csv", (8,)))
+    assert "1 rows have more" in done.stderr, done.stderr
+    draw = random.Random(7)
+    lines = []
+    for i in range(40):
+        meta, weights = 1 + draw.random() * 9, 4 + draw.random() * 400
+        lines.append(f"m{i // 2},{weights + meta:.2f},{meta:.2f},{weights:.2f},{(1.2 + .1 * meta + .02 * weights) * (1 + .05 * draw.gauss(0, 1)):.4f}")
+    head = "model,size_mb,meta_mb,weights_mb,seconds\n"
+    done = f.run("model", "checkpoint-time", "--fit", f.put("c.csv", head + "\n".join(lines[:24]) + "\n"), "--predict",
+                 f.put("d.csv", head + "\n".join(lines[24:]) + "\n"))
+    assert "left out: MAPE" in done.stderr, done.stderr
+    inside = [float(r["low_s"]) <= float(r["seconds"]) <= float(r["high_s"]) for r in csv.DictReader(io.StringIO(done.stdout))]
+    assert len(inside) == 16 and sum(inside) >= 12, sum(inside)  # of intervals of 90 %
 
 
 def third(f):
@@ -84,9 +97,29 @@ def moved(f):
     assert costs[100]["finish_h"] > costs[0]["finish_h"] + 100 * 8 / 3600 - 1e-9, costs  # 8 s a gigabyte
 
 
+def fitted(f):
+    """What a model assumes can be fitted."""
+    # spotDNN's constants from rows that were made with others
+    want = {"gamma1": 300, "gamma2": -0.1, "gamma3": 900, "gamma5": 0.3}
+    loss = "workers,batch,iterations,loss\n" + "".join(
+        f"{n},{b},{j},{(want['gamma2'] * b + want['gamma3']) * n ** .5 / (j + want['gamma1']) + want['gamma5']:.6f}\n"
+        for n in (2, 4, 8) for b in (512, 1024) for j in (200, 1000, 4000, 12000))
+    model = json.loads(f.run("model", "spotdnn", "--fit", f.put("loss.csv", loss)).stdout)["model"]
+    assert all(abs(model[key] / value - 1) < 0.01 for key, value in want.items()), model
+    # and of its bandwidth: a server of 800 MB/s, workers that ask for 100, 20 MB of parameters
+    def iteration_s(n):
+        contended = min(max(0.6 * n ** .5 - 1.5, 0), 1)
+        share = 800 / n
+        rate = 100 if 100 <= share else contended * share + (1 - contended) * 100
+        return 0.5 + 40 / rate - 40 / 100
+    times = "workers,alone_s,iteration_s\n" + "".join(f"{n},0.5,{iteration_s(n):.6f}\n" for n in range(1, 31))
+    model = json.loads(f.run("model", "spotdnn", "--fit", f.put("times.csv", times), "--parameters-mb", "20").stdout)
+    assert model["mape_pct"] < 0.5 and abs(model["model"]["server_mb_per_s"] / 800 - 1) < 0.1, model
+
+
 def main(folder):
-    wanted = sys.argv[2:] or [str(n) for n in range(1, 5)]
-    for number, check in enumerate((first, pair_speed, third, moved), 1):
+    wanted = sys.argv[2:] or [str(n) for n in range(1, 6)]
+    for number, check in enumerate((first, second, third, moved, fitted), 1):
         if str(number) in wanted:
             check(Folder(folder))
             print("ok", number, check.__name__, flush=True)

@@ -45,4 +45,6 @@ for page in bag notice plan fleet; do
     [ -s "$folder$prefix/share/man/man1/spotnik-$page.1" ] || { echo "alone: there is no manual of $page"; exit 1; }
 done
 alone research
-helped "$folder/research/spotnik-backtest"
+for name in backtest model; do
+    helped "$folder/research/spotnik-$name"
+done

@@ -19,7 +19,7 @@ double bag_life_lost_by(const void *context, double age_s)
         return 1;
     switch (life->kind) {
     case BAG_LIFE_CURVE:
-        return spotnik_survival_lost(&life->curve, age_s);
+        return spotnik_survival_lost(&life->curve, age_s, NULL);
     case BAG_LIFE_BATHTUB:
         return spotnik_bathtub_lost(&life->bathtub, age_s);
     case BAG_LIFE_MTTF:
@@ -53,6 +53,7 @@ static int solve(const struct bag_life *life, const struct spotnik_interval_term
     all.start_age_s = is_ageless(life) ? 0 : terms->start_age_s;
     all.lost_by = bag_life_lost_by;
     all.context = life;
+    all.conditional = all.exact_loss = all.replaced_by_fresh = true;
     struct spotnik_interval_plan *plan = malloc(sizeof *plan);
     int rc = plan != NULL ? spotnik_interval_programme(&all, plan, fault)
                           : spotnik_fault_set(fault, "no memory");

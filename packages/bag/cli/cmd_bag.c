@@ -63,7 +63,7 @@ static const char help[] =
     "How long machines live (saves at the times of the planner's programme; long jobs keep off "
     "machines that are young or near\n"
     "their end):\n"
-    "      --lifetime MODEL    a CSV file of lifetimes; bathtub, "
+    "      --lifetime MODEL    a CSV file of lifetimes as for spotnik model lifetime; bathtub, "
     "bathtub:A,TAU1,TAU2,B in hours;\n"
     "                          mttf:TIME\n"
     "      --cap TIME          no machine lives longer\n"

@@ -65,14 +65,17 @@ TOGETHER = (
 )
 
 
+def put_file(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as out:
+        out.write(text if isinstance(text, bytes) else (text if isinstance(text, str) else json.dumps(text)).encode())
+    return path
+
+
 def files(folder):
     """Names in braces, and what they stand for."""
     def put(name, text):
-        path = os.path.join(folder, name)
-        with open(path, "wb") as out:
-            out.write(text if isinstance(text, bytes) else (text if isinstance(text, str) else json.dumps(text)).encode())
-        return path
-
+        return put_file(folder, name, text)
     return {
         "garbage": put("garbage.csv", "a,b\n\"1,2\n3"), "zeros": put("zeros.json", b"\0" * 5000), "list": put("list.json", "[]"), "brackets": put("deep.json", "[" * 200000),
         "binary": put("binary.db", bytes(range(256)) * 40), "kept": os.path.join(folder, "kept.csv"), "folder": folder, "two": put("two", "2"),
@@ -114,9 +117,12 @@ class Caller:
             self.wrong.append((bad, " ".join(word[:60] for word in words), said[-300:]))
 
 
-def main(folder, calls, together):
+def main(folder, calls, together, well=(), more=()):
+    """`well`: calls that are tried without nonsense, too. `more`: files, by their names in braces."""
     caller, every = Caller(folder), len(sys.argv) > 2
-    for base in sorted({base for base, *_ in calls if base[0] not in ("prices", "fleet")}):  # what is varied is well without the nonsense
+    caller.files.update({key: put_file(folder, *what) for key, what in dict(more).items()})
+    bases = {base for base, *_ in calls if base[0] not in ("model", "prices", "fleet")} | set(well)
+    for base in sorted(bases):  # what is varied is well without the nonsense
         done = caller.call((*base, "--running", "p3.2xlarge=spot") if "--from-status" in base and "--running" not in base else base)
         assert done.returncode == 0, (base, done.stderr)
     for base, option, values in calls:

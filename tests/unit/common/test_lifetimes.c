@@ -20,14 +20,19 @@ TEST(kaplan_meier_by_hand)
     struct spotnik_life lives[] = {
         { 3, true }, { 1, true }, { 2, false }, { 5, false }, { 4, true }
     };
-    struct spotnik_survival s;
+    struct spotnik_survival s, naive;
+    double error;
 
-    assert_int_equal(spotnik_survival_estimate(lives, 5, &s, NULL), 0);
-    near(spotnik_survival_lost(&s, 0.5), 0, 0);
-    near(spotnik_survival_lost(&s, 1), 0.2, 1e-12);
-    near(spotnik_survival_lost(&s, 3.5), 1 - 0.8 * 2 / 3, 1e-12);
-    near(spotnik_survival_lost(&s, 9), 1 - 0.8 * 2 / 3 / 2, 1e-12);
+    assert_int_equal(spotnik_survival_estimate(lives, 5, true, &s, NULL), 0);
+    near(spotnik_survival_lost(&s, 0.5, NULL), 0, 0);
+    near(spotnik_survival_lost(&s, 1, &error), 0.2, 1e-12);
+    near(error, sqrt(0.64 / 20), 1e-12);
+    near(spotnik_survival_lost(&s, 3.5, NULL), 1 - 0.8 * 2 / 3, 1e-12);
+    near(spotnik_survival_lost(&s, 9, NULL), 1 - 0.8 * 2 / 3 / 2, 1e-12);
+    assert_int_equal(spotnik_survival_estimate(lives, 5, false, &naive, NULL), 0);
+    near(spotnik_survival_lost(&naive, 3.5, NULL), 2.0 / 3, 1e-12);
     spotnik_survival_free(&s);
+    spotnik_survival_free(&naive);
 }
 
 TEST(bathtub)
@@ -43,23 +48,34 @@ static double paper_lost(const void *context, double age_s)
     return spotnik_bathtub_lost(context, age_s);
 }
 
-TEST(checkpoint_programme)
+static void check_programme(bool conditional, const double *minutes, size_t count,
+                            double expected_min)
 {
     static struct spotnik_interval_plan plan;
-    const double minutes[] = { 16, 18, 21, 25, 33, 50, 137 };
     const struct spotnik_interval_terms terms = { .job_s = 5 * 3600,
                                                   .write_s = 60,
                                                   .tick_s = 60,
                                                   .lost_by = paper_lost,
-                                                  .context = &spotnik_bathtub_published };
+                                                  .context = &spotnik_bathtub_published,
+                                                  .conditional = conditional,
+                                                  .exact_loss = conditional };
     double total = 0;
 
     assert_int_equal(spotnik_interval_programme(&terms, &plan, NULL), 0);
-    assert_int_equal(plan.count, 7);
-    for (size_t i = 0; i < plan.count; i++) {
+    assert_int_equal(plan.count, count);
+    for (size_t i = 0; i < count; i++) {
         near(plan.interval_s[i] / 60, minutes[i], 1e-9);
         total += plan.interval_s[i];
     }
     near(total, terms.job_s, 1e-6);
-    near(plan.expected_s / 60, 316.4, 0.05);
+    near(plan.expected_s / 60, expected_min, 0.05);
+}
+
+TEST(checkpoint_programme)
+{
+    const double authors[] = { 15, 18, 21, 27, 38, 59, 122 },
+                 right[] = { 16, 18, 21, 25, 33, 50, 137 };
+
+    check_programme(false, authors, 7, 314.6);
+    check_programme(true, right, 7, 316.4);
 }
