@@ -59,6 +59,7 @@ jansson_make()
     )
 }
 
+# cross_file PROCESSOR LIBZ. Meson would put the folder of a shared library that it knows into the commands, as a RUNPATH.
 cross_file()
 {
     cat <<END
@@ -69,7 +70,7 @@ strip = 'true' # the linker does
 pkg-config = 'pkg-config'
 [built-in options]
 c_args = ['-idirafter', '/usr/include', '-idirafter', '/usr/include/$(uname -m)-linux-gnu']
-c_link_args = ['-s']
+c_link_args = ['-s', '$2']
 [properties]
 pkg_config_libdir = '$work/pc'
 [host_machine]
@@ -88,11 +89,10 @@ wheel_make()
     describe libssl "$lib/libssl.a"
     describe libcrypto "$lib/libcrypto.a"
     describe jansson "$work/$1/libjansson.a"
-    describe zlib "$lib/libz.so"
-    for header in libcurl libmicrohttpd expat libxxhash; do
+    for header in libcurl libmicrohttpd expat libxxhash zlib; do
         describe $header
     done
-    cross_file "$1" >"$work/$1.ini"
+    cross_file "$1" "$lib/libz.so" >"$work/$1.ini"
     mkdir -p "$work/source"
     tar xzf "$dist"/spotnik-*.tar.gz -C "$work/source" --strip-components=1
     _PYTHON_HOST_PLATFORM=manylinux_$(echo $glibc | tr . _)-$1 python -m build --wheel --no-isolation --outdir "$dist" \
@@ -106,6 +106,11 @@ wheel_make()
     grep -q "following platform tag: \"manylinux_$(echo $glibc | tr . _)_$1\"" "$work/audit" || {
         cat "$work/audit" >&2
         echo "release: $wheel does not fit every system with glibc $glibc; see above" >&2
+        exit 1
+    }
+    python -m zipfile -e "$wheel" "$work/unpacked"
+    ! grep -rlaF -e "$work" -e "${ROOT:-$work}" "$work/unpacked" || {
+        echo "release: $wheel holds a path of this machine" >&2
         exit 1
     }
     [ "$(stat -c %s "$wheel")" -lt 5500000 ] || {
