@@ -70,6 +70,19 @@ def _fsdp_modules(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     return (one for one in model.modules() if any(kind.__name__ == "FSDPModule" for kind in type(one).__mro__))
 
 
+def _check_mean(model: torch.nn.Module, parts: int) -> None:
+    """FSDP adds up in place of averaging where the program has set another divisor."""
+    for module in _fsdp_modules(model):
+        state: Any = module._get_fsdp_state()  # type: ignore[operator]
+        for group in getattr(state, "_fsdp_param_groups", ()):
+            if group.gradient_divide_factor not in (None, parts):
+                raise ArgumentError(
+                    f"set_gradient_divide_factor({group.gradient_divide_factor}) was called: in a group FSDP averages "
+                    "over its processes. Leave it out (torchtitan's disable_fsdp_gradient_division()), divide the loss "
+                    "by what this process counts, and say that number by spotnik.weigh()"
+                )
+
+
 def reshard(model: torch.nn.Module) -> None:
     """Free whole parameters that a forward pass without backward has left: they would hide what is received."""
     for module in _fsdp_modules(model):
@@ -87,6 +100,7 @@ def layout_of(model: torch.nn.Module, place: Place) -> Layout:
             "Give it the mesh of this group's processes alone, init_device_mesh(device, (size,))"
         )
     parts = int(cut[0].device_mesh.size(0)) if cut else 1
+    _check_mean(model, parts)
     widest = max((one.device_mesh for one in shards), key=lambda mesh: (mesh.ndim, mesh.size()))
     beside = widest.size() // parts if widest.ndim > 1 or not cut else 1  # processes that compute the same samples
     if parts * beside != place.size:

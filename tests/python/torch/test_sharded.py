@@ -455,6 +455,12 @@ def stage(model: nn.Module) -> nn.Module:
     return fully_shard(model, mesh=mesh["shards"])
 
 
+def added_up(model: nn.Module) -> nn.Module:
+    model = fsdp(model, 4)
+    model[0].set_gradient_divide_factor(1.0)
+    return model
+
+
 def partly(model: nn.Module) -> nn.Module:
     fully_shard(model[0], mesh=init_device_mesh("cpu", (4,)))
     return model
@@ -473,6 +479,7 @@ def first_kind(model: nn.Module) -> nn.Module:
         (hybrid, "members of the job are the replicas"),
         (stage, "pipeline stages and groups over several hosts are not supported"),
         (partly, "in no layer that fully_shard"),
+        (added_up, r"set_gradient_divide_factor\(1.0\) was called: in a group FSDP averages"),
         (first_kind, "is FSDP1"),
     ],
 )
