@@ -3,7 +3,8 @@
 # Make what is released into a folder: the sdist of HEAD, and from it a wheel for each processor. make nightly
 # RUNS=release compares two runs. Zig is the compiler, because it links against the glibc of 2018; auditwheel checks that.
 # Needs what dev/setup.sh build needs, and the network for pip and jansson's source. Usage: dev/release.sh [DIST [PROCESSOR...]]
-#   ROOT=DIR  take libssl.a, libcrypto.a and libz.so of a foreign processor from DIR/usr/lib/PROCESSOR-linux-gnu
+#   ROOT=DIR  has libssl.a, libcrypto.a and libz.so of a foreign processor, in DIR/usr/lib/PROCESSOR-linux-gnu (dpkg -x of
+#             its libssl-dev and zlib1g; libz.so is a link to be made)
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -83,7 +84,8 @@ END
 
 wheel_make()
 {
-    lib=${ROOT:-}/usr/lib/$1-linux-gnu
+    lib=/usr/lib/$1-linux-gnu
+    [ "$1" = "$(uname -m)" ] || lib=${ROOT:?holds the libraries of $1: see above}$lib
     jansson_make "$1"
     mkdir -p "$work/pc"
     describe libssl "$lib/libssl.a"
