@@ -267,7 +267,9 @@ def operators(place):
     key, run = block("operators", "mkdir -p /shared/")
     place.write("bin/python", f'[ "$*" = train.py ] && {TRAIN}')
     place.run(key)
-    machines = [place.start("exec " + run.replace("--bind auto", f"--bind 10.0.0.{i}")) for i in (1, 2)]
+    machines = [place.start("exec " + run.replace("--bind auto", "--bind 10.0.0.1"))]
+    machines[0].until(" commit ")  # the founder: it tells of all that join
+    machines.append(place.start("exec " + run.replace("--bind auto", "--bind 10.0.0.2")))
     for machine in machines:
         machine.until(r"commit \d+ [0-9a-f]+ \d+ 2 ")
     subprocess.run(["pkill", "-KILL", "-P", str(machines[1].process.pid)], check=True)
