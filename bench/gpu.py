@@ -201,10 +201,10 @@ def donor(options: argparse.Namespace, tell: Tell, at_once: bool = False) -> Non
     """e: steps of a fixed length while another copies its state."""
     device = settle(options)
     net = nn.Linear(8, 8).to(device)
-    net.register_buffer("table", torch.zeros(options.state_bytes // 4, device=device))
+    net.register_buffer("table", torch.ones(options.state_bytes // 4, device=device))
     net, opt = spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))
     x, times, joined = torch.ones(4, 8, device=device), [], 0
-    while len(times) < 6 or (joined < 6 and len(times) < 200):
+    while len(times) < 6 or (joined < 6 and len(times) < 200 and not (joined and spotnik.size() == 1)):
         begun = time.perf_counter()
         loss = net(x).sum()  # begins the step
         if at_once and not times:
