@@ -25,6 +25,8 @@ def main() -> None:
         name = f"{test['suite'][0].split(':')[-1]}/{test['name']}"
         tier, pattern = next(row for row in rows if fnmatch.fnmatchcase(name, row[1]))
         unused = [other for other in unused if other != pattern]
+        if " " in test["name"]:
+            sys.exit(f"tier: the name of a test has a blank, so a shell would split it: {test['name']}")
         if tier in tiers:
             print(test["name"])
     if sys.argv[2] == "unused":
