@@ -79,8 +79,10 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
     config.channels = cell->channels > 0 ? channels : NULL;
     config.hooks = (struct spotnik_runtime_hooks){ .context = job, .committed = on_committed };
     job->sealed = true; /* there is no state */
-    if (spotnik_runtime_new(&config, &job->runtime) == 0)
+    if (spotnik_donor_new(&job->registry, 65536, &job->donor) == 0
+        && spotnik_runtime_new(&config, &job->runtime) == 0)
         return job;
+    spotnik_donor_free(job->donor);
     free(job);
     return NULL;
 }
@@ -89,6 +91,7 @@ void cluster_job_free(struct spotnik_job *job, bool goodbye)
 {
     spotnik_runtime_free(job->runtime, goodbye);
     free(job->collectives);
+    spotnik_donor_free(job->donor);
     pthread_mutex_destroy(&job->rate.lock);
     free(job);
 }

@@ -102,7 +102,15 @@ static enum spotnik_snapshot_phase phase(void)
     return now;
 }
 
-/* The boundary after `step`, again and again until the snapshot is begun. */
+static bool has_word(void)
+{
+    char byte;
+
+    return recv(ours.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+/* The boundary after `step`, again and again until the snapshot is begun. One that is void from
+ * the start may be gone before we look: it has been answered. */
 static void begin(uint64_t step, bool waiting)
 {
     bool begun = false;
@@ -112,6 +120,7 @@ static void begin(uint64_t step, bool waiting)
         pthread_mutex_lock(&donor->lock);
         begun = donor->snapshot != NULL;
         pthread_mutex_unlock(&donor->lock);
+        begun |= registry.failed && has_word();
     }
 }
 
@@ -126,13 +135,6 @@ static uint32_t hear(void)
     }
     spotnik_packet_done(&packet);
     return kind;
-}
-
-static bool has_word(void)
-{
-    char byte;
-
-    return recv(ours.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
 TEST_WITH(the_commit_waits, setup, teardown)
