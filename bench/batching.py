@@ -3,7 +3,7 @@
 """Dynamic batching in running jobs: three workers of the character model at emulated speeds.
 
 Speeds are emulated (`bench/throttle.c`): a worker computes its samples and then waits until they have taken as long as they
-would on so many cores (CORE_MS a sample and core, give or take JITTER). Uniform shares are the same program with even shares, so both runs do
+would on that number of cores (CORE_MS a sample and core, give or take JITTER). Uniform shares are the same program with even shares, so both runs do
 the same but for the shares.
 
 Usage: bench/batching.py BUILD DATA PART     run a part and keep what it gave in DATA (JSON): h2, h6, h10 (speeds 9:12:18, 3:18:18,

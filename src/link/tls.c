@@ -62,8 +62,8 @@ static void session_end(slot *place)
 
 /* ---- what OpenSSL calls ---- */
 
-/* An error of the socket is told once by the kernel, and again and again by us: FIN after RST would
- * look like the end of a death. */
+/* The kernel reports an error of a socket once. We keep it, and report it at each call: FIN after
+ * RST would look like the end of a process. */
 static int io_end(BIO *bio, struct spotnik_tls_session *session, ssize_t moved, int retry)
 {
     if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is trusted under TLS: holders of the job key (PSK), and members whose certificate an
- * authority of ours has signed for the address that was dialled (CERT). See tls.h. */
+/* TLS trusts a holder of the job key (PSK). With CERT an authority of ours must also have signed
+ * the peer's certificate, for the address that we dialled. See tls.h. */
 #include "link/tls_session.h"
 
 #include <arpa/inet.h>

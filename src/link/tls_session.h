@@ -25,14 +25,14 @@ struct spotnik_tls_session {
     char why[SPOTNIK_TLS_TEXT];
 };
 
-/* After so many records the sender takes a new key. A test makes it small. */
+/* The sender takes a new key after this number of records. A test makes it small. */
 extern uint64_t spotnik_tls_key_records;
 
 /* Fills `ssl`. */
 int spotnik_tls_session_open(struct spotnik_tls_session *session,
                              const struct spotnik_tls_settings *settings, const uint8_t key[32]);
 
-/* Of both ends of this connection that hold `key`. */
+/* The key that both ends of this connection have, if both hold `key`. */
 bool spotnik_tls_session_key(struct spotnik_tls_session *session, const uint8_t key[32],
                              uint8_t ret_key[32]);
 

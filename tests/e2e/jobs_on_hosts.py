@@ -88,7 +88,7 @@ class World(Job):
         return sorted(path.name for path in self.peers.glob("genesis-*"))
 
     def status(self, host: int, *options: str, peers: str = "") -> str:
-        """What `spotnik status` says on that host; "" where nobody answers."""
+        """What `spotnik status` says on that host; "" where no member answers."""
         words = [SPOTNIK, "status", "--peers", peers or self.spec, "--key-file", str(self.key), "--job", JOB]
         words = self.hosts.on(host, *words, *options)
         return subprocess.run(words, check=False, capture_output=True, text=True, timeout=60).stdout

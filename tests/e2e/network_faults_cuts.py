@@ -11,9 +11,9 @@
   reset       two of four die with input unread, which makes RSTs: FIN proves it all the same, the other two go on
   orphans     2|3, the three go on, commit and die all at once; when it heals the two still commit nothing: what the
               three did is lost with them, not done again (P1)
-  resettled   2|3, and the three are replaced one by one until nobody the two knew is left; when it heals the two find
-              the job all the same, by the peers folder, and join it
-  storm       cuts, kills and heals at random instants: whoever is left goes on, or knows that it may not
+  resettled   2|3, and the three are replaced one by one until no member that the two knew is left; when it
+              heals the two find the job all the same, by the peers folder, and join it
+  storm       cuts, kills and heals at random instants: the members that are left go on, or know that they may not
 
 A machine whose undisturbed steps take longer than 25 ms is given more time than 500 ms."""
 

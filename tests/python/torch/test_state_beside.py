@@ -32,7 +32,7 @@ class Slow(Reach):
         super().__init__(device, block_bytes=1 << 14)
 
     def _begin(self) -> None:
-        time.sleep(COPY_S)
+        time.sleep(COPY_S)  # stands for a copy that takes long: the claim is what waits for it
         super()._begin()
 
 
