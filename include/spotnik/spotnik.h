@@ -146,7 +146,8 @@ typedef struct spotnik_config {
     /** SPOTNIK_KEY_FILE: file with the 256-bit job key in hex, mode 0600. NULL: a job of one */
     const char *key_file;
     /** SPOTNIK_PEERS: "host:port,..." (all of them found the job) or
-     * "file:DIR", "s3://bucket/name", "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
+     * "file:DIR", "s3://bucket/name", "gs://bucket/name", "az://container/name",
+     * "dns://name-[0-7].domain:port". NULL: a job of one; "" is an error */
     const char *peers;
     /** SPOTNIK_BIND: "address[:port]" to listen on. Default 127.0.0.1, any port */
     const char *bind;
@@ -170,7 +171,7 @@ typedef struct spotnik_config {
     enum spotnik_minority on_minority; /**< SPOTNIK_ON_MINORITY: wait|stop */
     /** patience of SPOTNIK_MINORITY_STOP, and of a parked member that has a notice. Default 60 s */
     uint64_t minority_wait_ns;
-    /** SPOTNIK_CHECKPOINT: directory that all members share, or "s3://bucket/name"; NULL: none. The
+    /** SPOTNIK_CHECKPOINT: directory that all members share, or a bucket; NULL: none. The
      * founder of a job loads the newest complete checkpoint in it, in its first step_begin, or the
      * one that SPOTNIK_FROM names */
     const char *checkpoint_dir;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 static bool has_share(const struct spotnik_collectives *all)
@@ -15,6 +16,7 @@ static bool has_share(const struct spotnik_collectives *all)
 
 struct spotnik_collectives *spotnik_collectives_of(spotnik_job *job)
 {
+    SPOTNIK_ASSERT(job);
     if (!job->collectives)
         job->collectives = calloc(1, sizeof *job->collectives);
     if (!job->collectives)

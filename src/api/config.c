@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "api/job.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "store/store.h"
 
 #define NOT_A_NUMBER UINT32_MAX
 #define MEMBERS_MAX_MAX SPOTNIK_MEMBERS_LIMIT
@@ -211,8 +213,11 @@ static int names_check(const spotnik_config *config)
         return wrong("job_name", "SPOTNIK_JOB", "must have 1 to 255 bytes");
     if (config->peers && !*config->peers)
         return wrong("peers", "SPOTNIK_PEERS",
-                     "is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset it for "
-                     "a job of this process alone");
+                     "is empty; write host:port,..., file:DIR, " SPOTNIK_OBJECTS_URLS
+                     ", or unset it for a job of this process alone");
+    if (config->checkpoint_dir && spotnik_objects_is_foreign(config->checkpoint_dir))
+        return wrong("checkpoint_dir", "SPOTNIK_CHECKPOINT",
+                     "is of no kind that is known; write a folder, " SPOTNIK_OBJECTS_URLS);
     if (config->peers && !config->key_file)
         return wrong("key_file", "SPOTNIK_KEY_FILE",
                      "is needed to meet others; make one with: spotnik key FILE");
@@ -261,11 +266,27 @@ static int cpu_check(const spotnik_config *config)
                 : 0;
 }
 
+/* A member has connections to others. With too few files no step would commit, and no member could
+ * tell why. `spotnik run` asks for as many (cli/run_host.c). */
+static int files_check(const spotnik_config *config)
+{
+    uint32_t members = config->members_min < 64 ? config->members_min : 64;
+    rlim_t wanted = 64 + 4 * members;
+    struct rlimit files;
+
+    if (!config->peers || getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted)
+        return 0;
+    return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                "this process may open %llu files, and a member needs %llu; raise "
+                                "the limit with: ulimit -n 4096",
+                                (unsigned long long)files.rlim_cur, (unsigned long long)wanted);
+}
+
 int spotnik_config_check(const spotnik_config *config)
 {
     static int (*const check[])(const spotnik_config *) = {
         members_check,  silence_check,    batch_check,  names_check, sync_check,
-        batching_check, checkpoint_check, unread_check, cpu_check,
+        batching_check, checkpoint_check, unread_check, cpu_check,   files_check,
     };
     int rc = 0;
 

@@ -49,7 +49,8 @@ bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
         struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
 
         has = manifest && list.entry[i].written_s
-              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, manifest);
+              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, &job->signer,
+                                            manifest);
         if (has)
             spotnik_manifest_done(manifest);
         free(manifest);
@@ -62,11 +63,11 @@ bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
 static int step_read(const struct spotnik_job *job, uint64_t *ret_step)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    char why[200];
+    char why[400];
 
     if (!manifest)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
-    int rc = spotnik_checkpoint_manifest_at(job->from.path, manifest);
+    int rc = spotnik_checkpoint_manifest_at(job->from.path, &job->signer, manifest);
 
     snprintf(why, sizeof why, "%s", rc ? spotnik_last_error() : "");
     *ret_step = manifest->step;
@@ -74,7 +75,7 @@ static int step_read(const struct spotnik_job *job, uint64_t *ret_step)
         spotnik_manifest_done(manifest);
     free(manifest);
     return rc ? spotnik_error_return(SPOTNIK_ERR_CHECKPOINT,
-                                     "SPOTNIK_FROM (--from) is %s, which is no checkpoint: %s",
+                                     "SPOTNIK_FROM (--from) is %s, which cannot be used: %s",
                                      job->from.path, why)
               : 0;
 }

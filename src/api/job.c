@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/secret.h"
 #include "base/time.h"
 
 #define FIND_TIMEOUT_NS (30 * SPOTNIK_S)
@@ -107,6 +108,8 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     free(job->noise);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);
+    spotnik_signer_done(&job->signer);
+    spotnik_secret_free(job->key, SPOTNIK_KEY_BYTES);
     free(job);
 }
 

@@ -70,10 +70,12 @@ struct spotnik_job {
     struct spotnik_p2p *p2p;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
+    struct spotnik_signer signer; /* of its checkpoints */
+    uint8_t *key;                 /* the job key; wiped when all that uses it has ended */
     struct spotnik_from from;
     int checkpoint_hold; /* the lock of those that write to it; 0 or less: not held */
     char advice[256];    /* what should be better about it; "": nothing; under rate.lock */
-    char pausing[160];   /* why it waits before it joins again; "": it does not; under rate.lock */
+    char pausing[160];   /* why the job has to wait for it; "": it does not; under rate.lock */
     uint32_t strikes;    /* exclusions in a row, each soon after the return from the one before */
     bool was_in;         /* has been let in, or has founded */
     /* the state of others may be in the registered memory: this process founds nothing */
@@ -136,6 +138,9 @@ int spotnik_config_check(const spotnik_config *config);
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
 
 /* Where absolute paths stand, for as long as the config names them. */
+/* What the status warns of while this member keeps the job waiting; "": nothing. Any thread. */
+void spotnik_job_pausing_set(struct spotnik_job *job, const char *text);
+
 struct spotnik_path_resolved {
     char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
     char from_room[SPOTNIK_ANCHORED_MAX];

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and making key files. */
-#include "api/key.h"
+/* Reading key files, and making those that follow from another one. */
+#include "api/key_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "link/auth.h"
 #include "spotnik/spotnik.h"
-
-#define HEX_BYTES (2 * SPOTNIK_KEY_BYTES)
 
 static int digit(char c)
 {
@@ -29,10 +27,16 @@ static int digit(char c)
     return -1;
 }
 
-/* 64 hex digits, then nothing but white space. */
-static bool parse(const char *text, size_t size, uint8_t ret_key[SPOTNIK_KEY_BYTES])
+static bool is_marked(const char *end, size_t size, enum spotnik_key_kind kind)
 {
-    if (size < HEX_BYTES)
+    return size == strlen(spotnik_key_mark[kind]) && memcmp(end, spotnik_key_mark[kind], size) == 0;
+}
+
+/* 64 hex digits, then the mark of a kind, or nothing but white space. */
+static bool parse(const char *text, size_t size, uint8_t ret_key[SPOTNIK_KEY_BYTES],
+                  enum spotnik_key_kind *ret_kind)
+{
+    if (size < SPOTNIK_KEY_HEX_BYTES)
         return false;
     for (uint32_t i = 0; i < SPOTNIK_KEY_BYTES; i++) {
         int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
@@ -41,7 +45,11 @@ static bool parse(const char *text, size_t size, uint8_t ret_key[SPOTNIK_KEY_BYT
             return false;
         ret_key[i] = (uint8_t)(high << 4 | low);
     }
-    for (size_t i = HEX_BYTES; i < size; i++)
+    *ret_kind = SPOTNIK_KEY_OF_JOB;
+    for (enum spotnik_key_kind kind = SPOTNIK_KEY_OF_ONE_RUN; kind <= SPOTNIK_KEY_OBSERVER; kind++)
+        if (is_marked(text + SPOTNIK_KEY_HEX_BYTES, size - SPOTNIK_KEY_HEX_BYTES, kind))
+            *ret_kind = kind;
+    for (size_t i = SPOTNIK_KEY_HEX_BYTES; i < size && *ret_kind == SPOTNIK_KEY_OF_JOB; i++)
         if (text[i] != '\n' && text[i] != '\r' && text[i] != ' ')
             return false;
     return true;
@@ -56,10 +64,11 @@ static bool is_zero(const uint8_t key[SPOTNIK_KEY_BYTES])
     return any == 0;
 }
 
-static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
+static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES],
+                     enum spotnik_key_kind *ret_kind)
 {
     struct stat facts;
-    char text[HEX_BYTES + 8];
+    char text[SPOTNIK_KEY_TEXT_BYTES];
 
     if (fstat(fd, &facts))
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the key file %s: %m", path);
@@ -75,7 +84,9 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
     ssize_t size = read(fd, text, sizeof text);
     if (size < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot read the key file %s: %m", path);
-    if (!parse(text, (size_t)size, ret_key))
+    bool good = parse(text, (size_t)size, ret_key, ret_kind);
+    explicit_bzero(text, sizeof text);
+    if (!good)
         return spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
             "%s is no key file: 64 hex digits are expected; make one with: spotnik key FILE", path);
@@ -87,7 +98,8 @@ static int read_open(int fd, const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES
     return 0;
 }
 
-int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
+static int read_file(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES],
+                     enum spotnik_key_kind *ret_kind)
 {
     int fd = spotnik_file_open(path);
 
@@ -97,43 +109,67 @@ int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot open the key file %s: %s", path,
                                     spotnik_file_why(fd));
-    int rc = read_open(fd, path, ret_key);
+    int rc = read_open(fd, path, ret_key, ret_kind);
 
     close(fd);
     return rc;
 }
 
-int spotnik_key_random(void *out, uint32_t size)
+static int job_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES],
+                        enum spotnik_key_kind *ret_kind)
 {
-    if (getrandom(out, size, 0) != (ssize_t)size)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "no random bytes from the kernel: %m");
-    return 0;
+    int rc = read_file(path, ret_key, ret_kind);
+
+    if (!rc && *ret_kind == SPOTNIK_KEY_OBSERVER)
+        rc = spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                  "%s is an observer key, which may ask for the status alone; give "
+                                  "the job key",
+                                  path);
+    return rc;
 }
 
-int spotnik_key_create(const char *path)
+int spotnik_key_read(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES])
+{
+    enum spotnik_key_kind kind;
+
+    return job_key_read(path, ret_key, &kind);
+}
+
+int spotnik_key_read_to_ask(const char *path, uint8_t ret_key[SPOTNIK_KEY_BYTES],
+                            bool *ret_observes)
+{
+    enum spotnik_key_kind kind = SPOTNIK_KEY_OF_JOB;
+    int rc = read_file(path, ret_key, &kind);
+
+    *ret_observes = kind == SPOTNIK_KEY_OBSERVER;
+    return rc;
+}
+
+int spotnik_key_signer(const char *path, struct spotnik_signer *ret)
 {
     uint8_t key[SPOTNIK_KEY_BYTES];
-    char text[HEX_BYTES + 2];
-    int rc = spotnik_key_random(key, sizeof key);
+    enum spotnik_key_kind kind = SPOTNIK_KEY_OF_ONE_RUN;
 
-    if (rc)
-        return rc;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == EEXIST)
-        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
-                                    "%s exists; a key is never overwritten: remove it first", path);
-    if (fd < 0)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot create %s: %m", path);
-    for (uint32_t i = 0; i < SPOTNIK_KEY_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", key[i]);
-    text[HEX_BYTES] = '\n';
-    ssize_t written = write(fd, text, HEX_BYTES + 1);
-    if (written != HEX_BYTES + 1)
-        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s: %m", path);
-    if (close(fd) && !rc)
-        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot write %s: %m", path);
-    if (rc)
-        unlink(path);
+    memset(ret, 0, sizeof *ret);
+    int rc = path ? job_key_read(path, key, &kind) : 0;
+
+    if (!rc && kind == SPOTNIK_KEY_OF_JOB)
+        rc = spotnik_signer_init(ret, key);
+    explicit_bzero(key, sizeof key);
+    return rc;
+}
+
+int spotnik_key_create_observer(const char *path, const char *job_path)
+{
+    uint8_t key[SPOTNIK_KEY_BYTES], observer[SPOTNIK_KEY_BYTES];
+    int rc = spotnik_key_read(job_path, key);
+
+    if (!rc && !spotnik_auth_observer_key(key, observer))
+        rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, "OpenSSL cannot make a key");
+    if (!rc)
+        rc = spotnik_key_write(path, observer, SPOTNIK_KEY_OBSERVER);
+    explicit_bzero(key, sizeof key);
+    explicit_bzero(observer, sizeof observer);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "link/address.h"
 #include "store/store.h"
@@ -76,15 +77,18 @@ static int place(const char *text, struct spotnik_member *self)
 }
 
 /* A job of one draws its own key, unless it has a key file. */
-static int fill(const spotnik_config *config, struct spotnik_credentials *credentials)
+static int fill(const spotnik_config *config, uint8_t *key, struct spotnik_credentials *credentials)
 {
+    if (!key)
+        return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for the job key");
+    credentials->key = key;
     spotnik_job_hash(config->job_name, credentials->job);
     credentials->self.host = host_part(host_id());
     int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
 
     if (!rc)
-        rc = config->key_file ? spotnik_key_read(config->key_file, credentials->key)
-                              : spotnik_key_random(credentials->key, sizeof credentials->key);
+        rc = config->key_file ? spotnik_key_read(config->key_file, key)
+                              : spotnik_key_random(key, SPOTNIK_KEY_BYTES);
     if (!rc)
         rc = spotnik_tls_settings_read(&credentials->tls);
     return rc ? rc : place(config->bind, &credentials->self);
@@ -159,9 +163,10 @@ static const char *dumps_dir(const spotnik_config *config, char *path, size_t si
 {
     const char *wanted = getenv("SPOTNIK_DUMP");
 
-    if ((wanted && *wanted) || !config->checkpoint_dir
-        || spotnik_objects_is_bucket(config->checkpoint_dir))
-        return wanted && *wanted ? wanted : NULL;
+    if (wanted && *wanted)
+        return wanted + (strncmp(wanted, "file:", 5) ? 0 : 5);
+    if (!config->checkpoint_dir || spotnik_objects_is_bucket(config->checkpoint_dir))
+        return NULL;
     snprintf(path, size, "%s/dumps", config->checkpoint_dir);
     return path;
 }
@@ -194,17 +199,24 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
                    .status_text = spotnik_job_status_text },
     };
     struct spotnik_runtime *opened = NULL;
-    int rc = fill(config, &runtime.credentials);
+    if (runtime.dumps && strstr(runtime.dumps, "://"))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_DUMP (--dump) is %.200s: dumps need a folder; name "
+                                    "one, or off",
+                                    runtime.dumps);
+    job->key = spotnik_secret_new(SPOTNIK_KEY_BYTES);
+    int rc = fill(config, job->key, &runtime.credentials);
 
     fill_limits(config, &runtime.limits);
     runtime.limits.deals = job->batching != NULL;
+    if (!rc)
+        rc = spotnik_key_signer(config->key_file, &job->signer);
     if (!rc)
         rc = spotnik_donor_new(&job->registry, runtime.limits.chunk_bytes, &job->donor);
     if (!rc)
         rc = spotnik_p2p_new(spotnik_config_silence_ceiling(config), &job->p2p);
     if (!rc)
         rc = spotnik_runtime_new(&runtime, &opened);
-    memset(&runtime.credentials, 0, sizeof runtime.credentials);
     if (rc)
         return rc;
     /* the progress thread looks at it already */

@@ -69,7 +69,8 @@ static int ended(struct spotnik_job *job)
     while (!has_last_state(job) && !stop(job) && spotnik_clock_ns() < until_ns)
         pause_a_little();
     if (has_last_state(job))
-        rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->registry, &found);
+        rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->signer, &job->registry,
+                                     &found);
     if (rc || !found.step || found.step < job->config.steps_max)
         return rc ? rc
                   : spotnik_error_return(SPOTNIK_ERR_PEERS,
@@ -233,15 +234,15 @@ static int try_once(struct spotnik_job *job, uint64_t timeout_ns)
 
 static void pausing_set(struct spotnik_job *job, uint64_t ns)
 {
-    pthread_mutex_lock(&job->rate.lock);
-    job->pausing[0] = 0;
+    char text[sizeof job->pausing] = "";
+
     if (ns)
-        snprintf(job->pausing, sizeof job->pausing,
+        snprintf(text, sizeof text,
                  "excluded %u times, each time soon after it had come back: it waits %.0f s before "
                  "it joins again; look at its "
                  "processors and its network",
                  job->strikes + 1, (double)ns / 1e9);
-    pthread_mutex_unlock(&job->rate.lock);
+    spotnik_job_pausing_set(job, text);
 }
 
 uint64_t spotnik_rejoin_pause_ns(uint32_t strikes)

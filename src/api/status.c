@@ -100,6 +100,13 @@ void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t s
                  "be looked at first");
 }
 
+void spotnik_job_pausing_set(struct spotnik_job *job, const char *text)
+{
+    pthread_mutex_lock(&job->rate.lock);
+    snprintf(job->pausing, sizeof job->pausing, "%s", text);
+    pthread_mutex_unlock(&job->rate.lock);
+}
+
 /* What spotnik_leave() takes away: read under its lock. False: there are no checkpoints. */
 static bool guarded_read(struct spotnik_job *job, char *warning, size_t size,
                          spotnik_batch_info *ret_batch,

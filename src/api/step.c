@@ -180,6 +180,8 @@ int spotnik_step_commit(spotnik_job *job)
             rc = spotnik_collectives_outcome(job->collectives);
     }
     return rc;
+    if (!job->begun) /* the program may do as it likes with its state */
+        spotnik_job_copies_settle(job);
 }
 
 int spotnik_barrier(spotnik_job *job)

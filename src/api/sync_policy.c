@@ -100,7 +100,7 @@ static bool waiting_take(struct spotnik_sync_rules *rules, const char *text)
 
 static bool schedule_take(struct spotnik_sync_rules *rules, const char *text)
 {
-    double part[2];
+    double part[2] = { 0 };
     int count = parts_read(text, part);
 
     rules->rule = SPOTNIK_SYNC_RULE_SCHEDULE;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/sync.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -69,8 +70,10 @@ static void publish(void *context, const float *model, uint64_t count)
  * asked in it. What comes is kept apart until a finish can take it. */
 static void ask(struct spotnik_sync *sync, uint32_t rank)
 {
-    size_t count = (size_t)sync->replica.count;
+    size_t count;
 
+    SPOTNIK_ASSERT(sync);
+    count = (size_t)sync->replica.count;
     if (sync->request)
         return;
     if (!sync->incoming)

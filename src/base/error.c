@@ -97,13 +97,3 @@ void spotnik_error_set(const char *format, ...)
     keep(format, arguments);
     va_end(arguments);
 }
-
-int spotnik_error_return(int code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    keep(format, arguments);
-    va_end(arguments);
-    return code;
-}

@@ -330,12 +330,11 @@ static void copy(struct spotnik_checkpoint *checkpoint)
     checkpoint->info.copy_bytes = spotnik_checkpoint_share(checkpoint, slot->rank, slot->size);
     if (!rc && spotnik_registry_is_failed(checkpoint->registry))
         rc = spotnik_error_return(SPOTNIK_ERR_SYSTEM, SPOTNIK_CHECKPOINT_UNREAD);
-    if (rc)
-        spotnik_checkpoint_left_out(checkpoint, slot->step, true, spotnik_last_error());
-    else
-        slot->phase = late ? SPOTNIK_CHECKPOINT_DUE : SPOTNIK_CHECKPOINT_COPIED;
+    slot->phase = late ? SPOTNIK_CHECKPOINT_DUE : SPOTNIK_CHECKPOINT_COPIED;
     slot->confirmed = !late;
     slot->spoilt = false;
+    if (rc)
+        drop(checkpoint, true, spotnik_last_error());
     pthread_cond_broadcast(&checkpoint->changed);
 }
 
@@ -514,3 +513,4 @@ void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_destroy(&checkpoint->lock);
     free(checkpoint);
 }
+    spotnik_signer_done(&checkpoint->config.signer);

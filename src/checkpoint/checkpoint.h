@@ -16,14 +16,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "checkpoint/signature.h"
 #include "runtime/runtime.h"
 #include "transfer/registry.h"
 
 struct spotnik_checkpoint;
 
 struct spotnik_checkpoint_config {
-    const char *dir, *job; /* copied */
-    uint64_t steps;        /* steps between two; 0: by time */
+    const char *dir, *job;        /* copied */
+    struct spotnik_signer signer; /* all zeros: nothing is signed */
+    uint64_t steps;               /* steps between two; 0: by time */
     uint64_t interval_ns;
     uint32_t keep;
     /* May be NULL. Asked by the thread of checkpoints before anything is published or pruned: is

@@ -108,6 +108,16 @@ int spotnik_checkpoint_bucket_write(const char *dir, const char *entry, const ch
     return rc;
 }
 
+int spotnik_checkpoint_bucket_replace(const char *dir, const char *entry, const char *name,
+                                      const void *bytes, size_t size)
+{
+    struct place place;
+    int rc = place_find(dir, entry, name, &place);
+    return rc != 0 ? rc
+                   : fail(spotnik_objects_put(place.objects, place.name, 0, bytes, size),
+                          "write to", dir);
+}
+
 int spotnik_checkpoint_bucket_read(const char *dir, const char *entry, const char *name,
                                    const struct spotnik_checkpoint_store_reader *reader)
 {

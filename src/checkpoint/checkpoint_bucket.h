@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What checkpoint_store.h does where `dir` is a bucket ("s3://bucket/name"). The names are those of
+/* What checkpoint_store.h does where `dir` is a bucket. The names are those of
  * a folder. There are no folders to make, no locks and no renames. Not for others than the files
  * checkpoint_store*.c. */
 #ifndef SPOTNIK_CHECKPOINT_CHECKPOINT_BUCKET_H
@@ -19,6 +19,8 @@ int spotnik_checkpoint_bucket_walk(const char *dir, const char *prefix,
 
 int spotnik_checkpoint_bucket_write(const char *dir, const char *entry, const char *name,
                                     const struct spotnik_objects_pieces *pieces);
+int spotnik_checkpoint_bucket_replace(const char *dir, const char *entry, const char *name,
+                                      const void *bytes, size_t size);
 int spotnik_checkpoint_bucket_read(const char *dir, const char *entry, const char *name,
                                    const struct spotnik_checkpoint_store_reader *reader);
 int spotnik_checkpoint_bucket_get(const char *dir, const char *entry, const char *name,

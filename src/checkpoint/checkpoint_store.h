@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of a job's checkpoints: a directory per checkpoint, files that appear whole or not
- * at all. `dir` is a folder, or a bucket ("s3://bucket/name", checkpoint_bucket.h). Knows names and
+ * at all. `dir` is a folder, or a bucket (checkpoint_bucket.h). Knows names and
  * order; never what is in a file.
  *
  *     DIR/step-000000000120-<founding>/part-00001-of-00004-<hash>.safetensors ...
@@ -72,6 +72,14 @@ int spotnik_checkpoint_store_write(const char *dir, const char *entry, const cha
 /* A whole small file at once. Errors: SYSTEM. */
 int spotnik_checkpoint_store_put(const char *dir, const char *entry, const char *name,
                                  uint64_t writer, const void *bytes, size_t size);
+
+/* The same, over a file of that name that may be there: readers see the old one or the new one.
+ * Errors: SYSTEM. */
+int spotnik_checkpoint_store_replace(const char *dir, const char *entry, const char *name,
+                                     uint64_t writer, const void *bytes, size_t size);
+
+/* Best effort. */
+void spotnik_checkpoint_store_remove(const char *dir, const char *entry, const char *name);
 
 /* The whole of a file of at most size_max bytes. The caller frees *ret_bytes. Errors: PEERS (no
  * such file, no regular one, or longer), SYSTEM, MEMORY. */

@@ -121,6 +121,26 @@ int spotnik_checkpoint_store_put(const char *dir, const char *entry, const char 
                                                                             .count = 1 });
 }
 
+int spotnik_checkpoint_store_replace(const char *dir, const char *entry, const char *name,
+                                     uint64_t writer, const void *bytes, size_t size)
+{
+    return spotnik_objects_is_bucket(dir)
+               ? spotnik_checkpoint_bucket_replace(dir, entry, name, bytes, size)
+               : spotnik_checkpoint_store_put(dir, entry, name, writer, bytes, size);
+}
+
+void spotnik_checkpoint_store_remove(const char *dir, const char *entry, const char *name)
+{
+    char path[PATH_MAX];
+
+    if (spotnik_objects_is_bucket(dir)) {
+        spotnik_checkpoint_bucket_delete(dir, entry, name);
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s/%s", dir, entry, name);
+    unlink(path);
+}
+
 /* ---- reading ---- */
 
 static int scan(int fd, const char *name, const struct spotnik_checkpoint_store_reader *reader)

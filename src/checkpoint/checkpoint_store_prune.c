@@ -16,6 +16,11 @@ static bool is_hex(const char *text, size_t count)
     return strspn(text, "0123456789abcdef") >= count;
 }
 
+static bool is_digest(const char *text, size_t digits)
+{
+    return is_hex(text, digits) && !strcmp(text + digits, ".safetensors");
+}
+
 /* "part-00001-of-00004-<hash>.safetensors", "blobs-<writer>.safetensors", "manifest.json",
  * ".tmp-<writer>". */
 static bool is_ours(const char *name)
@@ -30,7 +35,8 @@ static bool is_ours(const char *name)
     if (!strncmp(name, "blobs-", 6))
         return is_hex(name + 6, 16) && !strcmp(name + 22, ".safetensors");
     return sscanf(name, "part-%5u-of-%5u-%n", &number, &count, &end) == 2 && end
-           && is_hex(name + end, 16) && !strcmp(name + end + 16, ".safetensors");
+           && (is_digest(name + end, SPOTNIK_DIGEST_PLAIN)
+               || is_digest(name + end, SPOTNIK_DIGEST_SIGNED));
 }
 
 static void file_remove(int directory, const char *name)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/parallel.h"
 #include "checkpoint/checkpoint_inside.h"
 #include "checkpoint/checkpoint_store.h"
@@ -29,35 +29,44 @@ static void entry_name(const struct spotnik_checkpoint *checkpoint,
 
 /* ---- our parts ---- */
 
-static void part_prefix(const struct spotnik_checkpoint *checkpoint, uint32_t number, char ret[32])
-{
-    snprintf(ret, 32, "part-%05u-of-%05u-", number + 1, checkpoint->part_count);
-}
-
 static bool is_stopping(void *context)
 {
     return spotnik_checkpoint_is_stopping(context);
 }
 
-/* Its hash is a part of its name, so it comes first. */
+static int part_digest(const struct spotnik_checkpoint *checkpoint, const char *entry,
+                       const char *role, const struct iovec piece[2],
+                       char ret_digest[SPOTNIK_DIGEST_TEXT])
+{
+    struct spotnik_signature signature;
+    int rc = spotnik_signature_begin(&signature, &checkpoint->config.signer, entry, role);
+
+    if (rc)
+        return rc;
+    for (int i = 0; i < 2; i++)
+        spotnik_signature_add(&signature, piece[i].iov_base, piece[i].iov_len);
+    return spotnik_signature_end(&signature, ret_digest);
+}
+
+/* Its digest is a part of its name, so it comes first. */
 static int write_part(struct spotnik_checkpoint *checkpoint, const char *entry, uint32_t number,
                       uint8_t *bytes)
 {
     const struct spotnik_part *part = &checkpoint->part[number];
-    char prefix[32], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
-    struct spotnik_hash hash;
+    char role[SPOTNIK_MANIFEST_ROLE], name[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
+    char digest[SPOTNIK_DIGEST_TEXT];
     struct iovec piece[] = { { .iov_base = part->header, .iov_len = part->header_bytes },
                              { .iov_base = bytes, .iov_len = part->data_bytes } };
     struct spotnik_objects_pieces pieces = {
         .piece = piece, .count = 2, .is_stopped = is_stopping, .context = checkpoint
     };
 
-    spotnik_hash_begin(&hash);
-    spotnik_hash_add(&hash, part->header, part->header_bytes);
-    spotnik_hash_add(&hash, bytes, part->data_bytes);
-    part_prefix(checkpoint, number, prefix);
-    snprintf(name, sizeof name, "%s%016llx.safetensors", prefix,
-             (unsigned long long)spotnik_hash_end(&hash));
+    spotnik_manifest_role(number, checkpoint->part_count, role);
+    int rc = part_digest(checkpoint, entry, role, piece, digest);
+
+    if (rc)
+        return rc;
+    spotnik_manifest_name(role, digest, name);
     return spotnik_checkpoint_store_write(checkpoint->dir, entry, name, checkpoint->work.member,
                                           &pieces);
 }
@@ -103,23 +112,34 @@ struct gathering {
     struct spotnik_manifest *manifest;
 };
 
-static int part_found(struct gathering *gathering, uint32_t number,
+/* "<role><digest>.safetensors", of a digest as ours are. False: none of ours. */
+static bool digest_find(const struct spotnik_checkpoint *checkpoint, const char *role,
+                        const char *name, char ret_digest[SPOTNIK_DIGEST_TEXT])
+{
+    size_t digits = spotnik_signer_digits(&checkpoint->config.signer), length = strlen(role);
+    char again[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1];
+
+    if (strncmp(name, role, length) != 0)
+        return false;
+    snprintf(ret_digest, SPOTNIK_DIGEST_TEXT, "%.*s", (int)digits, name + length);
+    spotnik_manifest_name(role, ret_digest, again);
+    return spotnik_digest_is(ret_digest, digits) && !strcmp(again, name);
+}
+
+static int part_found(struct gathering *gathering, uint32_t number, const char *digest,
                       const struct spotnik_object *object)
 {
     struct spotnik_manifest_file *file = &gathering->manifest->part[number];
     const struct spotnik_part *part = &gathering->checkpoint->part[number];
-    unsigned long long hash = strtoull(object->name + strlen("part-00000-of-00000-"), NULL, 16);
 
-    if (strlen(object->name) > SPOTNIK_MANIFEST_FILE_NAME_MAX || object->size == UINT64_MAX)
-        return 0; /* not there yet, or no file of ours */
-    if (file->name[0] && file->hash != hash)
+    if (file->name[0] && strcmp(file->digest, digest))
         return spotnik_error_return(
             SPOTNIK_ERR_MISMATCH,
             "two members wrote different bytes for part %u: their replicas differ, compare "
             "spotnik_state_digest() of all members",
             number + 1);
     snprintf(file->name, sizeof file->name, "%s", object->name);
-    file->hash = hash;
+    snprintf(file->digest, sizeof file->digest, "%s", digest);
     file->bytes = object->size;
     if (file->bytes != part->header_bytes + part->data_bytes)
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH, "%s has the wrong size", object->name);
@@ -129,16 +149,17 @@ static int part_found(struct gathering *gathering, uint32_t number,
 static int gather_one(void *context, const struct spotnik_object *object)
 {
     struct gathering *gathering = context;
-    char prefix[32];
+    uint32_t parts = gathering->checkpoint->part_count;
+    char role[SPOTNIK_MANIFEST_ROLE], digest[SPOTNIK_DIGEST_TEXT];
     unsigned number;
 
-    if (sscanf(object->name, "part-%5u-", &number) != 1 || number < 1
-        || number > gathering->checkpoint->part_count)
-        return 0;
-    part_prefix(gathering->checkpoint, number - 1, prefix);
-    return strncmp(object->name, prefix, strlen(prefix)) != 0
-               ? 0
-               : part_found(gathering, number - 1, object);
+    if (sscanf(object->name, "part-%5u-", &number) != 1 || number < 1 || number > parts
+        || object->size == UINT64_MAX)
+        return 0; /* not there yet, or no file of ours */
+    spotnik_manifest_role(number - 1, parts, role);
+    return digest_find(gathering->checkpoint, role, object->name, digest)
+               ? part_found(gathering, number - 1, digest, object)
+               : 0;
 }
 
 /* Look which parts are there. *ret_all: all of them. */
@@ -185,13 +206,18 @@ static int write_blobs(struct spotnik_checkpoint *checkpoint, const char *entry)
 {
     struct spotnik_checkpoint_slot *work = &checkpoint->work;
     struct spotnik_manifest_file *file = &work->blobs_file;
+    char role[SPOTNIK_MANIFEST_ROLE];
 
-    snprintf(file->name, sizeof file->name, "blobs-%016llx.safetensors",
+    spotnik_manifest_role(checkpoint->part_count, checkpoint->part_count, role);
+    snprintf(file->name, sizeof file->name, "%s%016llx.safetensors", role,
              (unsigned long long)work->member);
     file->bytes = work->blobs_bytes;
-    file->hash = spotnik_hash_bytes(work->blobs, work->blobs_bytes);
-    return spotnik_checkpoint_store_put(checkpoint->dir, entry, file->name, work->member,
-                                        work->blobs, work->blobs_bytes);
+    int rc = spotnik_signature_make(&checkpoint->config.signer, entry, role, work->blobs,
+                                    work->blobs_bytes, file->digest);
+
+    return rc ? rc
+              : spotnik_checkpoint_store_put(checkpoint->dir, entry, file->name, work->member,
+                                             work->blobs, work->blobs_bytes);
 }
 
 static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *entry,
@@ -201,6 +227,7 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     char *text;
     size_t size;
 
+    SPOTNIK_ASSERT(manifest);
     snprintf(manifest->job, sizeof manifest->job, "%s", checkpoint->job);
     manifest->step = work->step;
     manifest->founding = work->founding;
@@ -209,7 +236,8 @@ static int write_manifest(struct spotnik_checkpoint *checkpoint, const char *ent
     manifest->part_count = checkpoint->part_count;
     manifest->blobs = work->blobs_file;
     spotnik_ledger_copy(&manifest->ledger, &work->ledger);
-    int rc = spotnik_manifest_write(manifest, checkpoint->registry, &text, &size);
+    int rc = spotnik_manifest_write(manifest, checkpoint->registry, &checkpoint->config.signer,
+                                    entry, &text, &size);
 
     if (rc)
         return rc;

@@ -8,15 +8,25 @@
 #include <jansson.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "spotnik/spotnik.h"
+#include "checkpoint/manifest_frame.h"
 #include "checkpoint/safetensors.h"
 
 #define FORMAT "spotnik-checkpoint-1"
-#define HEAD_FORMAT "{\"xxh3\":\"%016llx\",\n\"manifest\":"
-#define HEAD_BYTES 39
-#define TAIL "}\n"
-#define TAIL_BYTES 2
+
+void spotnik_manifest_role(uint32_t number, uint32_t parts, char ret[SPOTNIK_MANIFEST_ROLE])
+{
+    if (number < parts)
+        snprintf(ret, SPOTNIK_MANIFEST_ROLE, "part-%05u-of-%05u-", number + 1, parts);
+    else
+        snprintf(ret, SPOTNIK_MANIFEST_ROLE, "blobs-");
+}
+
+void spotnik_manifest_name(const char *role, const char *digest,
+                           char ret[SPOTNIK_MANIFEST_FILE_NAME_MAX + 1])
+{
+    snprintf(ret, SPOTNIK_MANIFEST_FILE_NAME_MAX + 1, "%s%s.safetensors", role, digest);
+}
 
 void spotnik_manifest_done(struct spotnik_manifest *manifest)
 {
@@ -62,8 +72,10 @@ static json_t *tensors_json(const struct spotnik_registry *registry)
 
 static json_t *file_json(const struct spotnik_manifest_file *file)
 {
-    return json_pack("{s:s, s:I, s:o}", "file", file->name, "bytes", (json_int_t)file->bytes,
-                     "xxh3", hex(file->hash));
+    bool plain = strlen(file->digest) == SPOTNIK_DIGEST_PLAIN;
+
+    return json_pack("{s:s, s:I, s:s}", "file", file->name, "bytes", (json_int_t)file->bytes,
+                     plain ? "xxh3" : "hmac", file->digest);
 }
 
 static json_t *parts_json(const struct spotnik_manifest *manifest)
@@ -93,48 +105,23 @@ static bool fits(const struct spotnik_ledger *ledger)
 }
 
 int spotnik_manifest_write(const struct spotnik_manifest *manifest,
-                           const struct spotnik_registry *registry, char **ret_text,
+                           const struct spotnik_registry *registry,
+                           const struct spotnik_signer *signer, const char *entry, char **ret_text,
                            size_t *ret_size)
 {
     json_t *json = fits(&manifest->ledger) ? manifest_json(manifest, registry) : NULL;
     char *body = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
-    size_t length = body ? strlen(body) : 0;
-    char *text = body ? malloc(HEAD_BYTES + length + TAIL_BYTES + 1) : NULL;
+    int rc = body ? spotnik_manifest_frame(signer, entry, body, ret_text, ret_size)
+                  : spotnik_error_return(
+                        SPOTNIK_ERR_ARGUMENT,
+                        "no manifest can be written: not UTF-8, numbers beyond 2^63, or no memory");
 
     json_decref(json);
-    if (!text) {
-        free(body);
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "no manifest can be written: not UTF-8, numbers beyond 2^63, or no memory");
-    }
-    snprintf(text, HEAD_BYTES + 1, HEAD_FORMAT,
-             (unsigned long long)spotnik_hash_bytes(body, length));
-    memcpy(text + HEAD_BYTES, body, length);
-    memcpy(text + HEAD_BYTES + length, TAIL, TAIL_BYTES + 1);
     free(body);
-    *ret_text = text;
-    *ret_size = HEAD_BYTES + length + TAIL_BYTES;
-    return 0;
+    return rc;
 }
 
 /* ---- reading: all bytes may be anybody's ---- */
-
-/* The text between the fixed bytes, NULL when something was changed or is missing. */
-static const char *body_of(const uint8_t *bytes, size_t size, size_t *ret_length)
-{
-    char head[HEAD_BYTES + 1];
-
-    if (size < HEAD_BYTES + TAIL_BYTES)
-        return NULL;
-    *ret_length = size - HEAD_BYTES - TAIL_BYTES;
-    const uint8_t *body = bytes + HEAD_BYTES;
-    snprintf(head, sizeof head, HEAD_FORMAT,
-             (unsigned long long)spotnik_hash_bytes(body, *ret_length));
-    if (memcmp(head, bytes, HEAD_BYTES) || memcmp(body + *ret_length, TAIL, TAIL_BYTES))
-        return NULL;
-    return (const char *)body;
-}
 
 static bool copy_word(char *to, size_t room, const char *word)
 {
@@ -156,17 +143,19 @@ static bool hex_read(const char *text, uint64_t *ret)
     return !strcmp(again, text);
 }
 
-static bool file_read(json_t *json, struct spotnik_manifest_file *ret)
+static bool file_read(json_t *json, bool is_signed, struct spotnik_manifest_file *ret)
 {
-    const char *name, *hash;
+    const char *name, *digest;
     json_int_t bytes;
 
     if (json_unpack_ex(json, NULL, JSON_STRICT, "{s:s, s:I, s:s}", "file", &name, "bytes", &bytes,
-                       "xxh3", &hash))
+                       is_signed ? "hmac" : "xxh3", &digest))
         return false;
     ret->bytes = (uint64_t)bytes;
     return bytes >= 0 && copy_word(ret->name, sizeof ret->name, name) && name[0] != '.'
-           && !strchr(name, '/') && hex_read(hash, &ret->hash);
+           && !strchr(name, '/')
+           && spotnik_digest_is(digest, is_signed ? SPOTNIK_DIGEST_SIGNED : SPOTNIK_DIGEST_PLAIN)
+           && copy_word(ret->digest, sizeof ret->digest, digest);
 }
 
 static bool range_read(json_t *json, struct spotnik_range *ret)
@@ -226,7 +215,7 @@ static bool lists_read(struct spotnik_manifest *ret, json_t *tensors, json_t *pa
             return false;
     ret->part_count = (uint32_t)json_array_size(parts);
     for (uint32_t i = 0; i < ret->part_count; i++)
-        if (!file_read(json_array_get(parts, i), &ret->part[i]))
+        if (!file_read(json_array_get(parts, i), ret->signer[0], &ret->part[i]))
             return false;
     return true;
 }
@@ -250,7 +239,7 @@ static bool body_read(struct spotnik_manifest *ret, json_t *json)
     ret->size = (uint32_t)size;
     return copy_word(ret->job, sizeof ret->job, job) && hex_read(founding, &ret->founding)
            && ledger_read(data, &ret->ledger) && lists_read(ret, tensors, parts)
-           && file_read(blobs, &ret->blobs);
+           && file_read(blobs, ret->signer[0], &ret->blobs);
 }
 
 static int format_check(json_t *json)
@@ -263,18 +252,29 @@ static int format_check(json_t *json)
     return 0;
 }
 
-int spotnik_manifest_read(struct spotnik_manifest *ret, const uint8_t *bytes, size_t size)
+static int json_judge(struct spotnik_manifest *ret, json_t *json)
 {
-    size_t length;
-    const char *body = body_of(bytes, size, &length);
-
-    if (!body)
-        return spotnik_error_return(SPOTNIK_ERR_PEERS, "its manifest is cut short or damaged");
-    json_t *json = json_loadb(body, length, JSON_REJECT_DUPLICATES, NULL);
     int rc = format_check(json);
 
-    if (!rc && !body_read(ret, json))
-        rc = spotnik_error_return(SPOTNIK_ERR_PEERS, "its manifest is whole but makes no sense");
+    return rc || body_read(ret, json)
+               ? rc
+               : spotnik_error_return(SPOTNIK_ERR_PEERS,
+                                      "its manifest is whole but makes no sense");
+}
+
+int spotnik_manifest_read(struct spotnik_manifest *ret, const struct spotnik_signer *signer,
+                          const char *entry, const uint8_t *bytes, size_t size)
+{
+    struct spotnik_manifest_framed framed;
+    int rc = spotnik_manifest_unframe(signer, entry, bytes, size, &framed);
+
+    if (rc)
+        return rc;
+    ret->state = framed.state;
+    memcpy(ret->signer, framed.signer, sizeof ret->signer);
+    json_t *json = json_loadb(framed.body, framed.length, JSON_REJECT_DUPLICATES, NULL);
+
+    rc = json_judge(ret, json);
     json_decref(json);
     if (rc)
         spotnik_manifest_done(ret);

@@ -29,6 +29,5 @@ int spotnik_runtime_dial(struct spotnik_runtime *runtime, const struct spotnik_m
     spotnik_runtime_unlock(runtime);
     int rc = spotnik_net_reach(&credentials, peer, unix_socket(runtime, &credentials.self, peer),
                                timeout_ns, stop_fd, ret);
-    explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }

@@ -39,6 +39,7 @@ class InTurns(AtBackward):
         self._exchanges: list[Exchange] = []
         self._weight = 0  # samples of this member's share of the batch
         self._said: Optional[int] = None  # what the losses of the optimiser that steps next were divided by
+        self._weighed = False  # by weigh(), which a later part_of() leaves
         self._told_of_pass = False
         self._watches = False  # the running step is another's turn: this member only takes part
         self.gradients = self._all[0]
@@ -142,13 +143,14 @@ class InTurns(AtBackward):
 
     def weigh(self, weight: int) -> None:
         """The losses of the optimiser that steps next were divided by `weight`."""
-        self._said = weight
+        self._said, self._weighed = weight, True
 
     def deal(self, samples: int) -> None:
         """The batch has this number of samples on this member."""
         session = self._session
         if session.running.step is not None and self.turn == 0:
-            self._weight = self._said = samples
+            self._weight = samples
+            self._said = self._said if self._weighed and samples else samples
 
     def skip(self) -> None:
         """They have no backward pass."""
@@ -185,7 +187,7 @@ class InTurns(AtBackward):
             job.weight_set(0)
 
     def _clear(self) -> None:
-        self._said = None
+        self._said, self._weighed = None, False
         for optimizer in self._session.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
@@ -197,7 +199,7 @@ class InTurns(AtBackward):
         if self._said is not None and step is not None:
             self._session.membership.open_job.weight_set(self.weight_of(step))
         self._average({self.turn})
-        self._said = None
+        self._said, self._weighed = None, False
 
     # ---- apply ----
 

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/key.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/checkpoint_store.h"
 #include "place.h"
@@ -137,8 +138,10 @@ TEST(no_notice)
 }
 
 /* The one checkpoint of a minority; *ret_step: after which step. */
-static void minority_find(const char *saved, char path[256], uint64_t *ret_step)
+static void minority_find(const struct place *place, const char *saved, char path[256],
+                          uint64_t *ret_step)
 {
+    struct spotnik_signer signer;
     struct spotnik_manifest manifest = { .part_count = 0 };
     struct spotnik_checkpoint_store_list list;
 
@@ -146,14 +149,15 @@ static void minority_find(const char *saved, char path[256], uint64_t *ret_step)
     assert_int_equal(list.count, 1);
     *ret_step = list.entry[0].step;
     snprintf(path, 256, "%s/%s", saved, list.entry[0].name);
-    assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, &manifest), 0);
-    assert_true(manifest.minority);
+    assert_int_equal(spotnik_key_signer(place->key, &signer), 0);
+    assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, &signer, &manifest), 0);
+    assert_true(manifest.minority && manifest.state == SPOTNIK_MANIFEST_SIGNED);
     spotnik_manifest_done(&manifest);
     spotnik_checkpoint_store_list_done(&list);
 }
 
-/* In a job of its own. */
-static void from_expect(const char *path, uint64_t step, float expected)
+/* In a job of its own, which has to have the key that signed it. */
+static void from_expect(const char *path, const char *key, uint64_t step, float expected)
 {
     spotnik_config config;
     spotnik_step begun;
@@ -162,6 +166,9 @@ static void from_expect(const char *path, uint64_t step, float expected)
     sum = 0;
     assert_int_equal(setenv("SPOTNIK_FROM", path, 1), 0);
     spotnik_config_init(&config);
+    assert_int_equal(join(&config, &job), SPOTNIK_ERR_CHECKPOINT);
+    assert_non_null(strstr(spotnik_last_error(), "SPOTNIK_KEY_FILE"));
+    config.key_file = key;
     assert_int_equal(join(&config, &job), 0);
     assert_int_equal(spotnik_step_begin(job, &begun), 0);
     assert_int_equal(begun.number, step + 1);
@@ -191,15 +198,15 @@ TEST(stop)
     spotnik_job *job = cut_off(&place, other, saved);
     assert_int_equal(step_on(job, &step), SPOTNIK_ERR_PARKED);
     float held = sum;
-    minority_find(saved, path, &after);
+    minority_find(&place, saved, path, &after);
     assert_non_null(strstr(spotnik_last_error(), path));
     assert_int_equal(step_on(job, &step), SPOTNIK_ERR_PARKED);
     uint64_t begun_ns = now_ns();
     assert_int_equal(spotnik_leave(job), SPOTNIK_ERR_PARKED);
     assert_true(now_ns() - begun_ns < WAIT_S * UINT64_C(1000000000) / 2); /* else it waits again */
-    minority_find(saved, path, &after);
+    minority_find(&place, saved, path, &after);
     others_end(other);
-    from_expect(path, after, held);
+    from_expect(path, place.key, after, held);
     place_close(&place);
 }
 

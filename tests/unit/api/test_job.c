@@ -202,6 +202,7 @@ TEST_WITH(wrong_environment, setup, NULL)
     refuse("SPOTNIK_PRICE", "nan");
     refuse("SPOTNIK_CHECKPOINT_STEPS", "-1"); /* though nothing reads these now */
     refuse("SPOTNIK_CHECKPOINT_S", "10m");
+    refuse("SPOTNIK_CHECKPOINT", "gcs://bucket/job");
     refuse("SPOTNIK_PEERS", "");
     refuse("SPOTNIK_SYNC", "bogus");
     refuse("SPOTNIK_SYNC", "lookahead+adpsgd");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Key files. Claims: what is made can be read; a file that others can read, or that holds anything
- * but 64 hex digits, is refused; nothing is ever overwritten. */
+ * but 64 hex digits, is refused; nothing is ever overwritten. A key that was given signs
+ * checkpoints; one that says that it was made for one run signs none. An observer key is none of a
+ * member. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +92,61 @@ TEST_WITH(refused, setup, teardown)
     text[63] = '1';
     put(text, 0600);
     assert_int_equal(spotnik_key_read(path, key), 0);
+}
+
+TEST_WITH(of_one_run, setup, teardown)
+{
+    static const char digits[] = "00112233445566778899aabbccddeeffAABBCCDDEEFF00112233445566778899";
+    struct spotnik_signer given, made;
+    uint8_t key[SPOTNIK_KEY_BYTES];
+    char text[128];
+
+    assert_int_equal(spotnik_key_create_for_run(path), 0);
+    assert_int_equal(spotnik_key_read(path, key), 0);
+    assert_int_equal(spotnik_key_signer(path, &made), 0);
+    assert_false(made.has_key);
+    unlink(path);
+    put(digits, 0600);
+    assert_int_equal(spotnik_key_signer(path, &given), 0);
+    assert_true(given.has_key);
+    snprintf(text, sizeof text, "%s\nmade\n", digits);
+    put(text, 0600);
+    assert_int_equal(spotnik_key_signer(path, &made), 0);
+    assert_false(made.has_key || made.name[0]);
+    snprintf(text, sizeof text, "%s\nmade or not\n", digits);
+    put(text, 0600);
+    assert_int_equal(spotnik_key_signer(path, &made), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_key_signer(NULL, &made), 0);
+    assert_false(made.has_key);
+}
+
+/* An observer key can be made by a holder of the job key, again and again the same. No member, and
+ * no signer, takes it for a job key. */
+TEST_WITH(of_an_observer, setup, teardown)
+{
+    char watch[112];
+    uint8_t key[SPOTNIK_KEY_BYTES], seen[SPOTNIK_KEY_BYTES], again[SPOTNIK_KEY_BYTES];
+    struct spotnik_signer signer;
+    bool observes = true;
+
+    snprintf(watch, sizeof watch, "%s.watch", path);
+    assert_int_equal(spotnik_key_create(path), 0);
+    assert_int_equal(spotnik_key_read_to_ask(path, key, &observes), 0);
+    assert_false(observes);
+    assert_int_equal(spotnik_key_create_observer(watch, path), 0);
+    assert_int_equal(spotnik_key_create_observer(watch, path), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_key_read_to_ask(watch, seen, &observes), 0);
+    assert_true(observes);
+    assert_memory_not_equal(key, seen, sizeof key);
+    unlink(watch);
+    assert_int_equal(spotnik_key_create_observer(watch, path), 0);
+    assert_int_equal(spotnik_key_read_to_ask(watch, again, &observes), 0);
+    assert_memory_equal(seen, again, sizeof seen);
+    assert_int_equal(spotnik_key_read(watch, key), SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "is an observer key"));
+    assert_int_equal(spotnik_key_signer(watch, &signer), SPOTNIK_ERR_ARGUMENT);
+    assert_int_equal(spotnik_key_create_observer(path, watch), SPOTNIK_ERR_ARGUMENT);
+    unlink(watch);
 }
 
 /* Needs root, to give a file away. */

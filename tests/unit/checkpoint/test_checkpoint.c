@@ -17,6 +17,8 @@
 
 #include "api/job.h"
 #include "spotnik/spotnik.h"
+#include "spotnik/state.h"
+#include "checkpoint/checkpoint_inside.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/checkpoint_store.h"
 #include "tests.h"
@@ -27,6 +29,7 @@
 static char root[256], dir[512];
 static int32_t words[WORDS];
 static float more[3];
+static struct spotnik_signer signer; /* none */
 
 static void file_path(const char *entry, const char *name, char path[PATH_MAX])
 {
@@ -80,7 +83,6 @@ static void update(uint64_t step)
 static spotnik_job *join(spotnik_config *config)
 {
     spotnik_job *job = NULL;
-
     assert_int_equal(spotnik_join(config, &job), 0);
     assert_int_equal(spotnik_state_add(job, "words", words, WORDS, SPOTNIK_I32), 0);
     assert_int_equal(spotnik_state_add(job, "more", more, 3, SPOTNIK_F32), 0);
@@ -123,7 +125,6 @@ static void blob_expect(spotnik_job *job, const char *text)
 static void train(uint64_t first, uint64_t last)
 {
     spotnik_config config;
-
     configure(&config);
     config.steps_max = last;
     spotnik_job *job = join(&config);
@@ -197,7 +198,6 @@ static void two_checkpoints(void)
 static void newest_is(uint64_t step)
 {
     struct spotnik_checkpoint_store_list found;
-
     assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     uint32_t at = 0;
     while (at < found.count && found.entry[at].written_s == 0)
@@ -210,7 +210,6 @@ static void newest_is(uint64_t step)
 static void newest(char ret_name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1])
 {
     struct spotnik_checkpoint_store_list found;
-
     assert_int_equal(spotnik_checkpoint_store_list(dir, &found), 0);
     assert_true(found.count > 0);
     memcpy(ret_name, found.entry[0].name, SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1);
@@ -229,7 +228,7 @@ static uint64_t load(const char *entry, struct spotnik_resume *ret)
     assert_int_equal(spotnik_registry_add(&registry, "words", words, WORDS, SPOTNIK_I32), 0);
     assert_int_equal(spotnik_registry_add(&registry, "more", more, 3, SPOTNIK_F32), 0);
     assert_int_equal(spotnik_registry_add(&registry, "none", NULL, 0, SPOTNIK_U8), 0);
-    assert_int_equal(spotnik_checkpoint_load(dir, "spotnik", &registry, ret), 0);
+    assert_int_equal(spotnik_checkpoint_load(dir, "spotnik", &signer, &registry, ret), 0);
     words_expect(ret->step);
     spotnik_registry_done(&registry);
     snprintf(from, sizeof from, "%s/skipped-%s", dir, entry);
@@ -242,7 +241,6 @@ static uint64_t load(const char *entry, struct spotnik_resume *ret)
 static uint8_t *slurp(const char *entry, const char *name, size_t *ret_size)
 {
     uint8_t *bytes;
-
     assert_int_equal(spotnik_checkpoint_store_get(dir, entry, name, 1 << 20, &bytes, ret_size), 0);
     return bytes;
 }
@@ -250,7 +248,6 @@ static uint8_t *slurp(const char *entry, const char *name, size_t *ret_size)
 static void spill(const char *entry, const char *name, const uint8_t *bytes, size_t size)
 {
     char path[PATH_MAX];
-
     file_path(entry, name, path);
     int fd = open(path, O_WRONLY | O_TRUNC);
     assert_true(fd >= 0);
@@ -261,7 +258,6 @@ static void spill(const char *entry, const char *name, const uint8_t *bytes, siz
 static void expect_skipped(const char *entry, const char *what, size_t at)
 {
     struct spotnik_resume resume;
-
     if (load(entry, &resume) != 4)
         fail_msg("%s, byte %zu: the damaged checkpoint was loaded", what, at);
     if (!strstr(resume.message, entry))
@@ -295,7 +291,6 @@ static void damage(const char *entry, const char *name, size_t from, size_t to, 
 static void part_name(const char *entry, const char *prefix, char ret[NAME_MAX + 1])
 {
     char path[PATH_MAX];
-
     snprintf(path, sizeof path, "%s/%s", dir, entry);
     DIR *directory = opendir(path);
     assert_non_null(directory);
@@ -333,7 +328,6 @@ TEST_WITH(damaged_is_never_loaded, setup, teardown)
 TEST_WITH(incomplete_is_passed_over, setup, teardown)
 {
     char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX];
-
     two_checkpoints();
     newest(entry);
     file_path(entry, SPOTNIK_MANIFEST_NAME, path);
@@ -348,7 +342,6 @@ TEST_WITH(incomplete_is_passed_over, setup, teardown)
 TEST_WITH(damaged_is_set_aside, setup, teardown)
 {
     char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX];
-
     two_checkpoints();
     newest(entry);
     spill(entry, SPOTNIK_MANIFEST_NAME, (const uint8_t *)"{}", 2);
@@ -403,7 +396,6 @@ TEST_WITH(not_ours, setup, teardown)
 TEST_WITH(no_files, setup, teardown)
 {
     char entry[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], path[PATH_MAX], part[NAME_MAX + 1];
-
     alarm(60); /* a test that hangs ends */
     two_checkpoints();
     newest(entry);
@@ -426,7 +418,6 @@ TEST_WITH(no_files, setup, teardown)
 static void put(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-
     assert_true(fd >= 0);
     close(fd);
 }
@@ -440,6 +431,24 @@ static uint32_t prune(uint32_t keep) /* as the newest one's founding */
     spotnik_checkpoint_store_list_done(&found);
     spotnik_checkpoint_store_root_set(dir, 0xaa, its_root);
     return spotnik_checkpoint_store_prune(dir, founding, its_root, keep);
+}
+
+/* Plain, and signed. */
+#define PART "part-00001-of-00001-0123456789abcdef.safetensors"
+#define SIGNED_PART "part-00001-of-00001-0123456789abcdef0123456789abcdef.safetensors"
+
+static void put_in(const char *entry, const char *name)
+{
+    char path[PATH_MAX];
+    file_path(entry, name, path);
+    put(path);
+}
+
+static bool stands_in(const char *entry, const char *name)
+{
+    char path[PATH_MAX];
+    file_path(entry, name, path);
+    return access(path, F_OK) == 0;
 }
 
 /* A linked archive, and files of somebody else beside ours, outlive every pruning; an old
@@ -462,26 +471,20 @@ TEST_WITH(prune_removes_only_ours, setup, teardown)
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, i ? mixed : ours);
         assert_int_equal(mkdir(path, 0700), 0);
-        file_path(i ? mixed : ours, SPOTNIK_MANIFEST_NAME, path);
-        put(path);
-        file_path(i ? mixed : ours, "part-00001-of-00001-0123456789abcdef.safetensors", path);
-        put(path);
+        put_in(i ? mixed : ours, SPOTNIK_MANIFEST_NAME);
+        put_in(i ? mixed : ours, PART);
+        put_in(i ? mixed : ours, SIGNED_PART);
     }
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
-        file_path(mixed, kept[i], path);
-        put(path);
-    }
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        put_in(mixed, kept[i]);
     assert_int_equal(prune(1), 2); /* ours, and the older of two_checkpoints() */
     snprintf(path, sizeof path, "%s/" SPOTNIK_MANIFEST_NAME, archive);
     assert_int_equal(access(path, F_OK), 0);
     snprintf(path, sizeof path, "%s/%s", dir, ours);
     assert_int_equal(access(path, F_OK), -1);
-    file_path(mixed, "part-00001-of-00001-0123456789abcdef.safetensors", path);
-    assert_int_equal(access(path, F_OK), -1);
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
-        file_path(mixed, kept[i], path);
-        assert_int_equal(access(path, F_OK), 0);
-    }
+    assert_false(stands_in(mixed, PART) || stands_in(mixed, SIGNED_PART));
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        assert_true(stands_in(mixed, kept[i]));
 }
 
 /* A disk of our own that is this large. False: we may not mount. */
@@ -555,6 +558,30 @@ TEST_WITH(full_disk, setup, teardown)
     status_expect(job, true);
     spotnik_abandon(job);
     newest_is(8);
+}
+
+static int unreadable(void *context, uint64_t offset, void *out, size_t size)
+{
+    return context != NULL || out == NULL || offset + size > 0;
+}
+
+static int unwritable(void *context, uint64_t offset, const void *bytes, size_t size)
+{
+    return context != NULL || bytes == NULL || offset + size > 0;
+}
+
+/* Each is left out, and leaves no memory behind. */
+TEST_WITH(a_state_that_cannot_be_read, setup, teardown)
+{
+    spotnik_config config;
+    configure(&config);
+    spotnik_job *job = join(&config);
+    assert_int_equal(spotnik_state_reach_set(job, unreadable, unwritable, NULL), 0);
+    assert_int_equal(spotnik_state_add_remote(job, "remote", 1, SPOTNIK_F32), 0);
+    steps(job, 1, 7);
+    assert_true(job->checkpoint->missed > 1);
+    assert_null(job->checkpoint->slot.blobs);
+    spotnik_abandon(job);
 }
 
 TEST_WITH(wrong_directory, setup, teardown)

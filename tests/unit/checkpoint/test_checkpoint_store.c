@@ -17,6 +17,7 @@
 #define ENTRY "step-000000000001-0000000000000001"
 
 static char directory[64], victim[128];
+static const struct spotnik_signer no_key;
 
 static int directory_make(void **state)
 {
@@ -87,7 +88,8 @@ TEST_WITH(a_fifo_is_no_manifest, directory_make, directory_clear)
                                                   &size),
                      SPOTNIK_ERR_PEERS);
     assert_non_null(strstr(spotnik_last_error(), "no regular file"));
-    assert_int_equal(spotnik_checkpoint_verify(directory, ENTRY, &manifest), SPOTNIK_ERR_PEERS);
+    assert_int_equal(spotnik_checkpoint_verify(directory, ENTRY, &no_key, &manifest),
+                     SPOTNIK_ERR_PEERS);
     unlink(path);
     assert_int_equal(symlink("/dev/zero", path), 0);
     assert_int_equal(spotnik_checkpoint_store_get(directory, ENTRY, "manifest.json", 100, &bytes,
@@ -156,7 +158,7 @@ TEST_WITH(an_unreadable_one_is_not_incomplete, directory_make, directory_clear)
     assert_int_equal(symlink("manifest.json", path), 0); /* a loop: ELOOP, for root as well */
     assert_int_equal(spotnik_checkpoint_store_list(directory, &list), SPOTNIK_ERR_SYSTEM);
     spotnik_registry_init(&registry);
-    assert_int_equal(spotnik_checkpoint_load(directory, "job", &registry, &resume),
+    assert_int_equal(spotnik_checkpoint_load(directory, "job", &no_key, &registry, &resume),
                      SPOTNIK_ERR_SYSTEM);
     assert_non_null(strstr(spotnik_last_error(), "must be able to read"));
     spotnik_registry_done(&registry);

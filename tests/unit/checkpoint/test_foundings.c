@@ -155,6 +155,6 @@ TEST_WITH(one_that_is_named_is_begun_from, setup, teardown)
     assert_int_equal(found.count, 0);
     assert_int_equal(setenv("SPOTNIK_FROM", root, 1), 0);
     assert_int_equal(spotnik_join(&config, &job), SPOTNIK_ERR_CHECKPOINT);
-    assert_non_null(strstr(spotnik_last_error(), "no checkpoint"));
+    assert_non_null(strstr(spotnik_last_error(), "cannot be used"));
     unsetenv("SPOTNIK_FROM");
 }

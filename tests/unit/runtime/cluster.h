@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../key.h"
 #include "runtime/runtime.h"
 #include "link/address.h"
 
@@ -15,7 +16,7 @@ static inline void cluster_config(struct spotnik_runtime_config *config, uint32_
     memset(config, 0, sizeof *config);
     spotnik_limits_init(&config->limits, 32);
     memset(config->credentials.job, 7, sizeof config->credentials.job);
-    memset(config->credentials.key, 9, sizeof config->credentials.key);
+    config->credentials.key = key_new(9);
     pid_t run = getpgrp(); /* the same in processes that a test forks */
     memcpy(config->credentials.key, &run, sizeof run);
     uint16_t port;

@@ -375,6 +375,7 @@ TEST(strangers_are_refused)
     cluster_start(worker, 1);
     struct spotnik_credentials good = *spotnik_runtime_credentials(worker[0].runtime), bad = good;
     bad.self.id = cluster_id(77);
+    bad.key = key_copy(good.key);
     bad.key[0] ^= 1;
     assert_int_equal(spotnik_net_dial(&bad, good.self.address, good.self.port,
                                       SPOTNIK_PURPOSE_CONTROL, PATIENCE_NS, &duplex, &peer),
