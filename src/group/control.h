@@ -23,7 +23,7 @@
 /* A piece of the memory that processes take without a word: the first one makes it, the others find
  * it. */
 struct spotnik_group_piece {
-    uint32_t state; /* futex; enum spotnik_group_piece_state */
+    uint32_t state; /* futex; memory_area.c */
     int32_t code;   /* 0, or why it could not be made */
     uint64_t offset, bytes;
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/job.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
@@ -19,6 +20,10 @@
 /* How often the agent learns which processes a call waits for. */
 #define LOOK_NS (100 * SPOTNIK_MS)
 
+/* After it the status names those that the group waits for; where all compute, after longer. */
+#define LATE_NS (5 * SPOTNIK_S)
+#define ALL_LATE_NS (60 * SPOTNIK_S)
+
 struct spotnik_group_leader {
     struct spotnik_group_control *control;
     struct spotnik_slots *slots; /* of the agent; NULL: there is none */
@@ -28,7 +33,9 @@ struct spotnik_group_leader {
     const spotnik_config *config;
     pthread_mutex_t lock; /* of `job`, which only the thread changes */
     spotnik_job *job;
-    bool is_in_step, is_set; /* the step's weights and samples are what processes said */
+    uint64_t absent, absent_since_ns; /* ranks that have not made the call that others have made */
+    bool trains, is_named;            /* has committed a step; the status names them */
+    bool is_in_step, is_set;          /* the step's weights and samples are what processes said */
     bool started[SPOTNIK_GROUP_BUCKETS];
     int failed; /* the first error of a bucket of this step, and what it says */
     char detail[512];
@@ -200,6 +207,7 @@ static int begin(struct spotnik_group_leader *leader, struct spotnik_group_answe
     answer->loads = spotnik_state_loads(leader->job);
     if (rc == 0)
         buckets_begin(leader);
+    leader->trains &= rc == 0; /* behind the last step each process saves what it likes */
     return rc;
 }
 
@@ -210,6 +218,7 @@ static int commit(struct spotnik_group_leader *leader)
     if (rc != 0)
         return rc;
     rc = spotnik_step_commit(leader->job);
+    leader->trains |= rc == 0;
     leader->is_in_step =
         rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_LEAVING;
     return rc;
@@ -297,9 +306,38 @@ static uint64_t absent_ranks(const struct spotnik_group_control *control)
     return absent;
 }
 
+static void late_text(uint64_t absent, char *ret, size_t size)
+{
+    size_t used = (size_t)snprintf(ret, size, "its group waits for a call of rank");
+
+    for (uint32_t rank = 0; rank < 64 && used < size; rank++)
+        if (absent >> rank & 1)
+            used += (size_t)snprintf(ret + used, size - used, " %u", rank);
+}
+
+/* Before the first commit processes load what they train, which may take long. */
+static void late_name(struct spotnik_group_leader *leader, uint64_t absent)
+{
+    uint64_t now_ns = spotnik_clock_ns(), all = UINT64_MAX >> (64 - leader->control->size);
+    char text[160] = "";
+
+    if (absent != leader->absent)
+        leader->absent_since_ns = now_ns;
+    leader->absent = absent;
+    bool late = absent != 0 && leader->job != NULL && leader->trains
+                && now_ns - leader->absent_since_ns > (absent == all ? ALL_LATE_NS : LATE_NS);
+    if (late == leader->is_named)
+        return;
+    leader->is_named = late;
+    if (late)
+        late_text(absent, text, sizeof text);
+    spotnik_job_pausing_set(leader->job, text);
+}
+
 /* A process that hangs among its siblings makes no call: the agent may end it. */
 static void absent_tell(struct spotnik_group_leader *leader, uint64_t absent)
 {
+    late_name(leader, absent);
     if (leader->slots != NULL)
         __atomic_store_n(&leader->slots->slot[leader->slot].absent, absent, __ATOMIC_SEQ_CST);
 }

@@ -247,8 +247,10 @@ static enum MHD_Result answer(struct spotnik_http *http, struct MHD_Connection *
             ? lib->MHD_create_response_from_buffer(reply.size, reply.body, MHD_RESPMEM_MUST_FREE)
             : NULL;
 
-    if (!response)
+    if (!response) {
+        free(reply.body);
         return MHD_NO; /* no memory: the connection is closed */
+    }
     headers_add(lib, response, &reply);
     enum MHD_Result result = lib->MHD_queue_response(connection, reply.status, response);
     lib->MHD_destroy_response(response);

@@ -7,9 +7,9 @@
  *     places
  *   - all origins together have SPOTNIK_DOOR_PLACES; those of members of the view, and our own
  *     user, are not counted among them
- *   - where there is no place, one that has not said a word goes: an honest caller says HELLO as
- *     soon as it is connected
- *   - one that has said HELLO stands for SPOKEN_NS undisturbed, whatever comes: enough for round
+ *   - where there is no place, one that has not said a word goes: an honest caller says HELLO, or
+ *     begins TLS, as soon as it is connected
+ *   - one that has said that stands for SPOKEN_NS undisturbed, whatever comes: enough for round
  *     trips of a second */
 #include <errno.h>
 #include <string.h>
@@ -78,14 +78,21 @@ static bool is_kept(const struct spotnik_view *view, const struct spotnik_origin
 
 struct crowd {
     uint32_t count;
-    struct spotnik_pending *oldest, *silent; /* silent: the oldest that has not said HELLO */
+    struct spotnik_pending *oldest, *silent; /* silent: the oldest that has not said a word */
 };
+
+/* Neither HELLO nor what TLS says before it. */
+static bool is_silent(const struct spotnik_shake *shake)
+{
+    return shake->state == SPOTNIK_SHAKE_READ_HELLO && shake->tls != SPOTNIK_SHAKE_TLS_BEGUN
+           && shake->tls != SPOTNIK_SHAKE_TLS_DONE;
+}
 
 static void crowd_count(struct crowd *crowd, struct spotnik_pending *pending)
 {
     crowd->count++;
     crowd->oldest = pending; /* the list is youngest first */
-    if (pending->shake.state == SPOTNIK_SHAKE_READ_HELLO)
+    if (is_silent(&pending->shake))
         crowd->silent = pending;
 }
 

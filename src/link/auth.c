@@ -37,18 +37,31 @@ void spotnik_auth_done(struct spotnik_auth *auth)
     auth->context = NULL;
 }
 
+/* Without a key: begin anew with the one already set. */
+bool spotnik_auth_begin(struct spotnik_auth *auth)
+{
+    return auth->context != NULL && EVP_MAC_init(auth->context, NULL, 0, NULL) == 1;
+}
+
+bool spotnik_auth_add(struct spotnik_auth *auth, const void *data, size_t size)
+{
+    return size == 0 || EVP_MAC_update(auth->context, data, size) == 1;
+}
+
+bool spotnik_auth_end(struct spotnik_auth *auth, uint8_t mac[SPOTNIK_AUTH_BYTES])
+{
+    size_t size = 0;
+    return EVP_MAC_final(auth->context, mac, &size, SPOTNIK_AUTH_BYTES) == 1
+           && size == SPOTNIK_AUTH_BYTES;
+}
+
 bool spotnik_auth_mac(struct spotnik_auth *auth, const struct spotnik_auth_part *part, size_t count,
                       uint8_t mac[SPOTNIK_AUTH_BYTES])
 {
-    EVP_MAC_CTX *context = auth->context;
-    size_t size = 0;
-    /* Without a key: begin anew with the one already set. */
-    bool good = context != NULL && EVP_MAC_init(context, NULL, 0, NULL) == 1;
+    bool good = spotnik_auth_begin(auth);
     for (size_t i = 0; good && i < count; i++)
-        if (part[i].size > 0)
-            good = EVP_MAC_update(context, part[i].data, part[i].size) == 1;
-    return good && EVP_MAC_final(context, mac, &size, SPOTNIK_AUTH_BYTES) == 1
-           && size == SPOTNIK_AUTH_BYTES;
+        good = spotnik_auth_add(auth, part[i].data, part[i].size);
+    return good && spotnik_auth_end(auth, mac);
 }
 
 bool spotnik_auth_equal(const uint8_t *a, const uint8_t *b, size_t size)
@@ -66,6 +79,12 @@ bool spotnik_auth_once(const uint8_t key[32], const void *data, size_t size,
         spotnik_auth_mac(&auth, &(struct spotnik_auth_part){ .data = data, .size = size }, 1, mac);
     spotnik_auth_done(&auth);
     return good;
+}
+
+bool spotnik_auth_observer_key(const uint8_t key[32], uint8_t ret_key[32])
+{
+    static const char label[] = "spotnik observer";
+    return spotnik_auth_once(key, label, sizeof label - 1, ret_key);
 }
 
 void spotnik_auth_random(void *out, size_t size)

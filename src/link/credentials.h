@@ -3,6 +3,7 @@
 #ifndef SPOTNIK_LINK_CREDENTIALS_H
 #define SPOTNIK_LINK_CREDENTIALS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/core.h"
@@ -12,7 +13,8 @@
  * connections. */
 struct spotnik_credentials {
     uint8_t job[16];                        /* hash of the job name */
-    uint8_t key[32];                        /* the job key */
+    uint8_t *key;                           /* 32 bytes (base/secret.h); the owner wipes them */
+    bool observes;                          /* the latter: STATUS may be asked for, and no more */
     struct spotnik_member self;             /* address and port as others reach us */
     struct spotnik_presence presence;       /* our place in our founding; for outsiders: none */
     const struct spotnik_tls_settings *tls; /* NULL: off. Stays valid */
@@ -30,7 +32,8 @@ enum spotnik_purpose {
     SPOTNIK_PURPOSE_EXCHANGE,
     /* one more connection for the data that another began to carry with DATA */
     SPOTNIK_PURPOSE_ADD_CONNECTION,
-    SPOTNIK_PURPOSE_DUMP, /* spotnik dump: one line of text, then close */
+    SPOTNIK_PURPOSE_DUMP,    /* spotnik dump: one line of text, then close */
+    SPOTNIK_PURPOSE_OBSERVE, /* STATUS, asked for under the observer key */
 };
 
 #endif

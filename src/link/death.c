@@ -32,6 +32,9 @@
 /* One waiter is woken by the kernel and wakes the others; if that one is dying itself, the others
  * look for themselves this much later. */
 #define WATCH_AGAIN_NS (100 * SPOTNIK_MS)
+/* Without futex_waitv() the watcher waits on its control word alone, and looks at the others this
+ * often. */
+#define LOOK_NS (5 * SPOTNIK_MS)
 
 struct target {
     struct spotnik_id peer;
@@ -45,6 +48,7 @@ struct spotnik_death {
     struct robust_list_head robust; /* read by the kernel when the progress thread ends */
     struct robust_list node;
     void *libc_robust; /* what the C library had registered for the thread */
+    bool has_waitv;
     pthread_t watcher;
     uint32_t control;              /* futex: changes when the watcher must look again; atomic */
     uint32_t stopping, leave_seen; /* atomic */
@@ -142,6 +146,25 @@ static void leave_request_look(struct spotnik_death *death)
     driver_wake(death);
 }
 
+/* A kernel without the call says ENOSYS; one that has it objects to an empty list with EINVAL. */
+static bool kernel_has_waitv(void)
+{
+    return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) == -1 && errno != ENOSYS && errno != EPERM;
+}
+
+static void watcher_wait(const struct spotnik_death *death, struct futex_waitv *waiter,
+                         uint32_t count)
+{
+    uint64_t limit_ns = death->has_waitv ? WATCH_AGAIN_NS : LOOK_NS;
+    struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + limit_ns);
+
+    if (death->has_waitv)
+        syscall(SYS_futex_waitv, waiter, count, 0, &until, CLOCK_MONOTONIC);
+    else
+        syscall(SYS_futex, &death->control, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG,
+                (uint32_t)waiter[0].val, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
 static void *watcher_main(void *context)
 {
     struct spotnik_death *death = context;
@@ -150,8 +173,7 @@ static void *watcher_main(void *context)
     while (__atomic_load_n(&death->stopping, __ATOMIC_SEQ_CST) == 0) {
         leave_request_look(death);
         uint32_t count = waiters_build(death, waiter);
-        struct timespec until = spotnik_clock_timespec(spotnik_clock_ns() + WATCH_AGAIN_NS);
-        syscall(SYS_futex_waitv, waiter, count, 0, &until, CLOCK_MONOTONIC);
+        watcher_wait(death, waiter, count);
     }
     return NULL;
 }
@@ -189,12 +211,6 @@ static int table_map(uint32_t fd, struct spotnik_slots **ret_slots)
     return rc;
 }
 
-/* A kernel without the call says ENOSYS; one that has it objects to an empty list with EINVAL. */
-static bool kernel_can(void)
-{
-    return syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) == -1 && errno != ENOSYS && errno != EPERM;
-}
-
 static int watcher_start(struct spotnik_death *death)
 {
     int rc = spotnik_thread_create(&death->watcher, watcher_main, death);
@@ -211,8 +227,6 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
     if (!number_from_environment("SPOTNIK_SLOTS_FD", &fd)
         || !number_from_environment("SPOTNIK_SLOT", &index))
         return 0;
-    if (!kernel_can())
-        return 0;
     struct spotnik_death *death = calloc(1, sizeof *death);
     if (death == NULL)
         return SPOTNIK_ERR_MEMORY;
@@ -227,6 +241,7 @@ int spotnik_death_new(int wake_fd, struct spotnik_death **ret_death)
     if (rc == 0) {
         death->own = &death->slots->slot[index];
         death->wake_fd = wake_fd;
+        death->has_waitv = kernel_has_waitv();
         pthread_mutex_init(&death->lock, NULL);
         rc = watcher_start(death);
     }

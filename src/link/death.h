@@ -4,8 +4,9 @@
  * A dying process keeps its sockets until its memory has been torn down, which takes 0.3 s at 4
  * GiB. The kernel releases the futexes of its threads first, in 0.2 ms at any size. The progress
  * thread therefore owns the word of our slot, and one watcher thread waits on the words of a few
- * other members. Off, silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT) or no
- * futex_waitv (Linux before 5.16): then EOF and silence must do.
+ * other members. Without futex_waitv (Linux before 5.16, or a sandbox) it looks at them every 5 ms.
+ * Off, silently, where there is no table (SPOTNIK_SLOTS_FD, SPOTNIK_SLOT): then EOF and silence
+ * must do.
  *
  * The same table is the short way between a member and its agent. It has a request to leave, how
  * far the member is, and whether it waits for others. It also has how many shall be there before

@@ -125,6 +125,9 @@ static int dial(const struct spotnik_credentials *credentials, const uint8_t add
     char name[SPOTNIK_ADDRESS_TEXT];
     int fd = -1;
     *ret = spotnik_duplex_bare(-1);
+    if (credentials->observes && manner->purpose != SPOTNIK_PURPOSE_STATUS)
+        return spotnik_error_return(SPOTNIK_ERR_KEY, "an observer key may ask for the status "
+                                                     "alone; give the job key");
     spotnik_address_format(name, address, port);
     int rc = connect_wait(name, address, port, patience, &fd, ret_refused);
     if (rc == 0)
@@ -249,10 +252,18 @@ static bool answer_take(const char *text, size_t size, const struct spotnik_memb
            && spotnik_id_equal(ret->self.id, peer->id);
 }
 
+/* A question has three round trips, and TLS has one before them. */
+static uint64_t ask_timeout_ns(const struct spotnik_credentials *credentials, uint64_t timeout_ns)
+{
+    bool tls = credentials->tls != NULL && credentials->tls->mode != SPOTNIK_TLS_OFF;
+    return tls ? timeout_ns + timeout_ns / 2 : timeout_ns;
+}
+
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
                     uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
                     bool *ret_refused)
 {
+    timeout_ns = ask_timeout_ns(credentials, timeout_ns);
     struct patience patience = { spotnik_time_add(spotnik_clock_ns(), timeout_ns), -1 };
     struct spotnik_member peer;
     struct spotnik_presence presence;

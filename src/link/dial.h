@@ -26,8 +26,9 @@ int spotnik_net_reach(const struct spotnik_credentials *credentials,
                       const struct spotnik_member *peer, int fd, uint64_t timeout_ns, int stop_fd,
                       struct spotnik_duplex *ret);
 
-/* [any] Ask the process that listens at address:port. Blocking; errors as spotnik_net_dial().
- * *ret_refused, if not NULL: its kernel refused the connection, so no process listens there. */
+/* [any] Ask the process that listens at address:port. Blocking, half as long again under TLS;
+ * errors as spotnik_net_dial(). *ret_refused, if not NULL: its kernel refused the connection, so no
+ * process listens there. */
 int spotnik_net_ask(const struct spotnik_credentials *credentials, const uint8_t address[16],
                     uint16_t port, uint64_t timeout_ns, struct spotnik_answer *ret_answer,
                     bool *ret_refused);

@@ -56,7 +56,6 @@ struct spotnik_pending *spotnik_pending_admit(struct spotnik_links *links, int f
     struct spotnik_credentials credentials = *links->credentials;
     links->hooks.presence(links->hooks.context, &credentials.presence);
     spotnik_shake_init_server(&pending->shake, &credentials);
-    explicit_bzero(&credentials, sizeof credentials);
     if (spotnik_socket_watch(&pending->socket, links->loop->epoll_fd, fd, SPOTNIK_SOCKET_OPENING)
         != 0)
         return NULL; /* with no socket, it is taken out of the list */
@@ -137,7 +136,6 @@ static void shake_init(struct spotnik_links *links, struct spotnik_pending *pend
         spotnik_shake_init_add_connection(&pending->shake, &credentials, pending->name);
     else
         spotnik_shake_init_client(&pending->shake, &credentials, pending->purpose);
-    explicit_bzero(&credentials, sizeof credentials);
 }
 
 static void dial_start(struct spotnik_links *links, struct spotnik_pending *pending)
@@ -335,12 +333,19 @@ static void adopt(struct spotnik_links *links, struct spotnik_pending *pending)
     links->hooks.adopt(links->hooks.context, pending, pending->purpose, pending->dialled);
 }
 
+/* One that observes has proved the observer key; from here on it asks for the status. */
+static enum spotnik_purpose purpose_of(const struct spotnik_shake *shake)
+{
+    enum spotnik_purpose purpose = (enum spotnik_purpose)shake->wire.purpose;
+    return purpose == SPOTNIK_PURPOSE_OBSERVE ? SPOTNIK_PURPOSE_STATUS : purpose;
+}
+
 static void service_enter(struct spotnik_links *links, struct spotnik_pending *pending)
 {
     struct spotnik_id peer = pending->shake.wire.peer.id;
     /* We may have dialled the address of a dead member, which is ours now. */
     bool ourselves = spotnik_id_equal(peer, links->credentials->self.id);
-    pending->purpose = (enum spotnik_purpose)pending->shake.wire.purpose;
+    pending->purpose = purpose_of(&pending->shake);
     switch (pending->purpose) {
     case SPOTNIK_PURPOSE_CONTROL:
         if (!ourselves)
@@ -360,6 +365,7 @@ static void service_enter(struct spotnik_links *links, struct spotnik_pending *p
     case SPOTNIK_PURPOSE_STATE:
     case SPOTNIK_PURPOSE_EXCHANGE:
     case SPOTNIK_PURPOSE_STATUS:
+    case SPOTNIK_PURPOSE_OBSERVE:
         pending->wants_hook = links->services = true;
         return;
     case SPOTNIK_PURPOSE_PEERS:
@@ -402,7 +408,7 @@ static void host_answered(struct spotnik_links *links, struct spotnik_pending *p
 static bool is_question(uint8_t purpose)
 {
     return purpose == SPOTNIK_PURPOSE_PEERS || purpose == SPOTNIK_PURPOSE_STATUS
-           || purpose == SPOTNIK_PURPOSE_DUMP;
+           || purpose == SPOTNIK_PURPOSE_DUMP || purpose == SPOTNIK_PURPOSE_OBSERVE;
 }
 
 /* The peer is of another founding: keep it from the core. */

@@ -19,7 +19,8 @@
 #define TLS_ALERT 0x15
 #define TLS_UNKNOWN (SPOTNIK_TLS_CERT + 1) /* psk or cert */
 
-/* Where the nonce stands in HELLO and ANSWER (docs/reference/wire-format.md). */
+/* Where purpose and nonce stand in HELLO and ANSWER (docs/reference/wire-format.md). */
+#define PURPOSE_AT 11
 #define NONCE_AT (SPOTNIK_HANDSHAKE_PREAMBLE_BYTES + SPOTNIK_JOB_HASH_BYTES)
 
 static void mac(void *context, const uint8_t key[SPOTNIK_KEY_BYTES], const void *bytes, size_t size,
@@ -36,12 +37,13 @@ static void init(struct spotnik_shake *shake, const struct spotnik_credentials *
 {
     memset(shake, 0, sizeof *shake);
     shake->wire.mac = mac;
-    memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key);
+    memcpy(shake->wire.key, credentials->key, sizeof shake->wire.key); /* until it is done */
     shake->settings = credentials->tls;
     shake->wire.tls = credentials->tls != NULL ? (uint8_t)credentials->tls->mode : SPOTNIK_TLS_OFF;
     memcpy(shake->wire.job, credentials->job, sizeof shake->wire.job);
     shake->wire.self = credentials->self;
     shake->wire.presence = credentials->presence;
+    shake->observes = credentials->observes;
     spotnik_auth_random(shake->wire.nonce, sizeof shake->wire.nonce);
     shake->in_want = SPOTNIK_HANDSHAKE_PREAMBLE_BYTES;
 }
@@ -59,7 +61,7 @@ void spotnik_shake_init_client(struct spotnik_shake *shake,
                                enum spotnik_purpose purpose)
 {
     init(shake, credentials);
-    hello(shake, purpose);
+    hello(shake, credentials->observes ? SPOTNIK_PURPOSE_OBSERVE : purpose);
 }
 
 /* The second half stays random, and the first half was random when it was drawn: both sides' nonces
@@ -102,6 +104,7 @@ void spotnik_shake_init_server(struct spotnik_shake *shake,
                                const struct spotnik_credentials *credentials)
 {
     init(shake, credentials);
+    shake->mac_failed = !spotnik_auth_observer_key(credentials->key, shake->observer_key);
     shake->state = SPOTNIK_SHAKE_READ_HELLO;
 }
 
@@ -195,7 +198,18 @@ static int in_message(struct spotnik_shake *shake, int fd, enum spotnik_handshak
     return 0;
 }
 
-static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type type)
+/* One that observes proves another key. It cannot ask for more: all else needs the job key. */
+static int observer_key_take(struct spotnik_shake *shake, int fd)
+{
+    if (shake->in[PURPOSE_AT] != SPOTNIK_PURPOSE_OBSERVE)
+        return 0;
+    if (shake->tls == SPOTNIK_SHAKE_TLS_DONE)
+        return spotnik_tls_key(fd, shake->observer_key, shake->wire.key);
+    memcpy(shake->wire.key, shake->observer_key, sizeof shake->wire.key);
+    return 0;
+}
+
+static int message_take(struct spotnik_shake *shake, int fd, enum spotnik_handshake_type type)
 {
     int rc;
     if (type == SPOTNIK_HANDSHAKE_REFUSAL) {
@@ -204,7 +218,9 @@ static int message_take(struct spotnik_shake *shake, enum spotnik_handshake_type
     }
     switch (shake->state) {
     case SPOTNIK_SHAKE_READ_HELLO:
-        rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
+        rc = observer_key_take(shake, fd);
+        if (rc == 0)
+            rc = spotnik_handshake_answer(&shake->wire, shake->in, shake->out);
         out_put(shake, rc == 0 ? SPOTNIK_HANDSHAKE_ANSWER_BYTES : 0);
         shake->state = SPOTNIK_SHAKE_READ_PROOF;
         return rc;
@@ -248,15 +264,36 @@ static int tls_shake(struct spotnik_shake *shake, int fd)
     return rc;
 }
 
+/* 0, and whether this connection has TLS. AGAIN: a server waits for a byte, since one that says
+ * nothing must cost nothing: CERT reads three files. Inside a host the side that dials decides: a
+ * process that was told psk dials its neighbours so, too. */
+static int tls_choose(const struct spotnik_shake *shake, int fd, bool is_server, bool *ret)
+{
+    uint8_t byte = 0;
+    *ret = shake->settings != NULL && shake->settings->mode != SPOTNIK_TLS_OFF
+           && !spotnik_socket_is_local(fd);
+    int rc = *ret && is_server ? first_byte(fd, &byte) : 0;
+    if (rc == 0 && *ret && shake->settings->bare_inside && byte != TLS_HANDSHAKE)
+        *ret = !spotnik_socket_is_inside(fd);
+    return rc;
+}
+
 static int tls_begin(struct spotnik_shake *shake, int fd)
 {
-    bool off = shake->settings == NULL || shake->settings->mode == SPOTNIK_TLS_OFF;
-    bool is_server = shake->state == SPOTNIK_SHAKE_READ_HELLO;
-    if (off || spotnik_socket_is_local(fd)) {
+    bool is_server = shake->state == SPOTNIK_SHAKE_READ_HELLO, chosen;
+    int rc = tls_choose(shake, fd, is_server, &chosen);
+    if (rc != 0)
+        return rc;
+    if (!chosen) {
+        spotnik_tls_end(fd); /* of a descriptor that the process closed behind our back */
         shake->tls = SPOTNIK_SHAKE_PLAIN;
+        shake->wire.tls = SPOTNIK_TLS_OFF;
         return 0;
     }
-    int rc = spotnik_tls_begin(fd, shake->settings, shake->wire.key, is_server);
+    rc = spotnik_tls_begin(fd, shake->settings, shake->wire.key,
+                           is_server         ? SPOTNIK_TLS_SERVER
+                           : shake->observes ? SPOTNIK_TLS_OBSERVER
+                                             : SPOTNIK_TLS_CLIENT);
     if (rc != 0) {
         snprintf(shake->why, sizeof shake->why, "%s", spotnik_last_error());
         return rc;
@@ -270,7 +307,7 @@ static int tls_go_on(struct spotnik_shake *shake, int fd)
 {
     uint8_t byte = TLS_HANDSHAKE;
     int rc = shake->tls == SPOTNIK_SHAKE_TLS_UNKNOWN ? tls_begin(shake, fd) : 0;
-    if (rc < 0 || shake->tls != SPOTNIK_SHAKE_TLS_BEGUN)
+    if (rc != 0 || shake->tls != SPOTNIK_SHAKE_TLS_BEGUN)
         return rc;
     rc = spotnik_tls_is_heard(fd) ? 0 : first_byte(fd, &byte);
     if (rc != 0)
@@ -299,7 +336,7 @@ static int go_on(struct spotnik_shake *shake, int fd)
             return 0;
         rc = in_message(shake, fd, &type);
         if (rc == 0)
-            rc = message_take(shake, type);
+            rc = message_take(shake, fd, type);
         if (rc == 0 && shake->mac_failed)
             rc = SPOTNIK_ERR_SYSTEM;
         if (rc != 0)
@@ -377,4 +414,5 @@ const char *spotnik_shake_text(const struct spotnik_shake *shake, int error,
 void spotnik_shake_done(struct spotnik_shake *shake)
 {
     OPENSSL_cleanse(shake->wire.key, sizeof shake->wire.key);
+    OPENSSL_cleanse(shake->observer_key, sizeof shake->observer_key);
 }

@@ -46,7 +46,9 @@ struct spotnik_shake {
     size_t in_have, in_want, out_at, out_size;
     uint8_t in[SPOTNIK_HANDSHAKE_BYTES_MAX], out[SPOTNIK_HANDSHAKE_BYTES_MAX];
     struct spotnik_handshake wire;
-    char why[160]; /* what TLS found; else empty */
+    bool observes;            /* client: by the observer key */
+    uint8_t observer_key[32]; /* server */
+    char why[160];            /* what TLS found; else empty */
 };
 
 void spotnik_shake_init_client(struct spotnik_shake *shake,

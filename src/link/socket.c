@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -109,6 +110,21 @@ bool spotnik_socket_is_local(int fd)
     int domain = 0;
     socklen_t size = sizeof domain;
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+bool spotnik_socket_is_inside(int fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t own_size = sizeof own, peer_size = sizeof peer;
+    uint8_t from[16], to[16];
+    uint16_t port;
+    if (getsockname(fd, (struct sockaddr *)&own, &own_size) != 0
+        || getpeername(fd, (struct sockaddr *)&peer, &peer_size) != 0)
+        return false;
+    spotnik_address_from_kernel(&own, from, &port);
+    spotnik_address_from_kernel(&peer, to, &port);
+    return memcmp(from, to, sizeof from) == 0
+           || (spotnik_address_is_loopback(from) && spotnik_address_is_loopback(to));
 }
 
 int spotnik_socket_error(int fd)

@@ -67,6 +67,10 @@ static inline void spotnik_socket_drained(struct spotnik_socket *socket)
 /* A Unix socket: what passes never leaves this host. */
 bool spotnik_socket_is_local(int fd);
 
+/* Both ends of this connection of TCP have one address, or loopback's: the kernel carries it, and
+ * takes such an address from no network. Both ends see the same. */
+bool spotnik_socket_is_inside(int fd);
+
 /* The pending error of a socket, as errno. */
 int spotnik_socket_error(int fd);
 

@@ -140,7 +140,7 @@ static bool io_attach(struct spotnik_tls_session *session)
 /* ---- begin and end ---- */
 
 int spotnik_tls_begin(int fd, const struct spotnik_tls_settings *settings, const uint8_t key[32],
-                      bool is_server)
+                      enum spotnik_tls_role role)
 {
     slot *place = slot_make(fd);
     struct spotnik_tls_session *session = OPENSSL_zalloc(sizeof *session);
@@ -149,7 +149,7 @@ int spotnik_tls_begin(int fd, const struct spotnik_tls_settings *settings, const
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a connection under TLS");
     }
     *session = (struct spotnik_tls_session){
-        .fd = fd, .mode = settings->mode, .flags = MSG_DONTWAIT, .is_server = is_server
+        .fd = fd, .mode = settings->mode, .flags = MSG_DONTWAIT, .role = role
     };
     int rc = spotnik_tls_session_open(session, settings, key);
     if (rc == 0 && !io_attach(session))
@@ -184,6 +184,11 @@ int spotnik_tls_shake(int fd, const uint8_t key[32], uint8_t ret_key[32])
     return rc;
 }
 
+int spotnik_tls_key(int fd, const uint8_t key[32], uint8_t ret_key[32])
+{
+    return spotnik_tls_session_key(session_find(fd), key, ret_key) ? 0 : SPOTNIK_ERR_SYSTEM;
+}
+
 const char *spotnik_tls_why(int fd)
 {
     struct spotnik_tls_session *session = session_find(fd);
@@ -214,6 +219,12 @@ void spotnik_tls_close(int fd)
 
 /* ---- bytes ---- */
 
+/* A part of one has come. OpenSSL counts a header that is whole no more, but waits for the body. */
+static bool is_within_record(const SSL *ssl)
+{
+    return SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
+}
+
 /* What a call of OpenSSL that returned `rc` means for a socket. FIN within a record is none. */
 static ssize_t failed(struct spotnik_tls_session *session, int rc)
 {
@@ -222,13 +233,21 @@ static ssize_t failed(struct spotnik_tls_session *session, int rc)
     if (again || session->error != 0)
         return -1;
     if (session->ended)
-        return SSL_has_pending(session->ssl) ? -1 : 0;
+        return is_within_record(session->ssl) ? -1 : 0;
     (void)spotnik_tls_session_judge(session);
-    ERR_clear_error();
     if (session->alert == 0)
         spotnik_seal_failure_note();
     errno = session->error = EBADMSG; /* no record of the peer's */
     return -1;
+}
+
+/* What a call returns that moved `total` bytes before OpenSSL gave `rc`. No error stays behind in
+ * this thread: Python's own TLS would take it for its own. */
+static ssize_t outcome(struct spotnik_tls_session *session, int rc, size_t total)
+{
+    ssize_t moved = total > 0 ? (ssize_t)total : failed(session, rc);
+    ERR_clear_error();
+    return moved;
 }
 
 /* Up to one record of what stands behind the first `skip` bytes: in place where it lies in one
@@ -301,7 +320,7 @@ ssize_t spotnik_tls_sendmsg(int fd, const struct msghdr *message, int flags)
             return (ssize_t)total;
         int rc = record_write(session, from, size);
         if (rc != 1)
-            return total > 0 ? (ssize_t)total : failed(session, rc);
+            return outcome(session, rc, total);
         total += size;
     }
 }
@@ -338,7 +357,7 @@ ssize_t spotnik_tls_recvmsg(int fd, struct msghdr *message, int flags)
     session->flags = flags & MSG_DONTWAIT;
     for (size_t i = 0; i < message->msg_iovlen && got > 0; i++)
         got = piece_read(session, &message->msg_iov[i], &total);
-    return got > 0 || total > 0 ? (ssize_t)total : failed(session, got);
+    return got > 0 ? (ssize_t)total : outcome(session, got, total);
 }
 
 ssize_t spotnik_tls_recv(int fd, void *bytes, size_t size, int flags)
@@ -356,5 +375,5 @@ size_t spotnik_tls_promised(int fd)
 bool spotnik_tls_has_input(int fd)
 {
     struct spotnik_tls_session *session = session_find(fd);
-    return session != NULL && SSL_has_pending(session->ssl);
+    return session != NULL && SSL_pending(session->ssl) > 0;
 }

@@ -28,6 +28,7 @@ enum spotnik_tls_mode {
 struct spotnik_tls_settings {
     enum spotnik_tls_mode mode;
     const char *folder; /* of tls.crt, tls.key and ca.crt, for CERT */
+    bool bare_inside;   /* connections that do not leave this host have no TLS */
 };
 
 /* "has SPOTNIK_TLS=psk, and this process ...": to put after the name of a peer. */
@@ -35,17 +36,28 @@ struct spotnik_tls_settings {
 void spotnik_tls_differs_text(unsigned peer_mode, unsigned own_mode,
                               char ret_text[SPOTNIK_TLS_TEXT]);
 
-/* SPOTNIK_TLS of the environment, which is read once. It stays valid. ARGUMENT: it is no mode. */
+/* SPOTNIK_TLS of the environment, which is read once. It stays valid. Not set: PSK between hosts.
+ * ARGUMENT: it is no mode. */
 int spotnik_tls_settings_read(const struct spotnik_tls_settings **ret);
 
-/* Begin on a connected socket of TCP. `key`: the job's. 0; SYSTEM, ARGUMENT (a file of CERT). */
+enum spotnik_tls_role {
+    SPOTNIK_TLS_CLIENT,
+    SPOTNIK_TLS_SERVER,
+    SPOTNIK_TLS_OBSERVER, /* a client with the observer key */
+};
+
+/* Begin on a connected socket of TCP. `key`: the job's, or of an OBSERVER its own. 0; SYSTEM,
+ * ARGUMENT (a file of CERT). */
 int spotnik_tls_begin(int fd, const struct spotnik_tls_settings *settings, const uint8_t key[32],
-                      bool is_server);
+                      enum spotnik_tls_role role);
 
 /* Go on as far as the socket allows. 0: done, and `ret_key` is a key that only both ends of this
  * connection have who also hold `key`. 1: call again. Else PEERS (the connection ended), KEY (its
  * reason is in spotnik_tls_why()), VERSION: the other has another mode of TLS. */
 int spotnik_tls_shake(int fd, const uint8_t key[32], uint8_t ret_key[32]);
+
+/* After that: the key that both ends have who also hold `key`. 0; SYSTEM. */
+int spotnik_tls_key(int fd, const uint8_t key[32], uint8_t ret_key[32]);
 
 /* TLS has read something on it. */
 bool spotnik_tls_is_heard(int fd);

@@ -18,6 +18,8 @@
 #include "spotnik/spotnik.h"
 
 #define PSK_IDENTITY "spotnik"
+#define PSK_OBSERVER "spotnik observer"
+#define PSK_LABEL "spotnik tls psk 1"
 #define EXPORTER "EXPORTER-spotnik-1"
 #define ALPN_PSK "\13spotnik-psk"
 #define ALPN_CERT "\14spotnik-cert"
@@ -40,7 +42,9 @@ static bool environment_is_wrong;
 static void environment_read(void)
 {
     const char *mode = getenv("SPOTNIK_TLS");
-    if (mode == NULL || *mode == '\0' || strcmp(mode, "off") == 0)
+    if (mode == NULL || *mode == '\0')
+        environment = (struct spotnik_tls_settings){ SPOTNIK_TLS_PSK, .bare_inside = true };
+    else if (strcmp(mode, "off") == 0)
         environment.mode = SPOTNIK_TLS_OFF;
     else if (strcmp(mode, "psk") == 0)
         environment.mode = SPOTNIK_TLS_PSK;
@@ -70,12 +74,11 @@ static struct spotnik_tls_session *session_of(SSL *ssl)
 }
 
 /* NULL: no memory. */
-static SSL_SESSION *psk_session(SSL *ssl)
+static SSL_SESSION *psk_session(SSL *ssl, const uint8_t psk[32])
 {
     static const uint8_t cipher[] = { 0x13, 0x01 }; /* TLS_AES_128_GCM_SHA256 */
-    struct spotnik_tls_session *session = session_of(ssl);
     SSL_SESSION *made = SSL_SESSION_new();
-    if (made != NULL && SSL_SESSION_set1_master_key(made, session->psk, sizeof session->psk) == 1
+    if (made != NULL && SSL_SESSION_set1_master_key(made, psk, 32) == 1
         && SSL_SESSION_set_cipher(made, SSL_CIPHER_find(ssl, cipher)) == 1
         && SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
         return made;
@@ -86,18 +89,28 @@ static SSL_SESSION *psk_session(SSL *ssl)
 static int psk_use(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id, size_t *ret_size,
                    SSL_SESSION **ret)
 {
+    const struct spotnik_tls_session *session = session_of(ssl);
+    const char *name = session->role == SPOTNIK_TLS_OBSERVER ? PSK_OBSERVER : PSK_IDENTITY;
     (void)digest;
-    *ret_id = (const unsigned char *)PSK_IDENTITY;
-    *ret_size = sizeof PSK_IDENTITY - 1;
-    *ret = psk_session(ssl);
+    *ret_id = (const unsigned char *)name;
+    *ret_size = strlen(name);
+    *ret = psk_session(ssl, session->psk);
     return *ret != NULL;
+}
+
+static bool is_named(const unsigned char *id, size_t size, const char *name)
+{
+    return size == strlen(name) && memcmp(id, name, size) == 0;
 }
 
 static int psk_find(SSL *ssl, const unsigned char *id, size_t size, SSL_SESSION **ret)
 {
-    bool ours = size == sizeof PSK_IDENTITY - 1 && memcmp(id, PSK_IDENTITY, size) == 0;
-    *ret = ours ? psk_session(ssl) : NULL;
-    return !ours || *ret != NULL;
+    const struct spotnik_tls_session *session = session_of(ssl);
+    const uint8_t *psk = is_named(id, size, PSK_IDENTITY)   ? session->psk
+                         : is_named(id, size, PSK_OBSERVER) ? session->observer_psk
+                                                            : NULL;
+    *ret = psk != NULL ? psk_session(ssl, psk) : NULL;
+    return psk == NULL || *ret != NULL;
 }
 
 /* HKDF-Expand of one block, with the label as info. */
@@ -166,7 +179,6 @@ static SSL_CTX *context_new(void)
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                                   | SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_quiet_shutdown(context, 1);
     SSL_CTX_set_client_hello_cb(context, hello_look, NULL);
     SSL_CTX_set_info_callback(context, alert_note);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
@@ -249,14 +261,26 @@ static int context_get(const struct spotnik_tls_settings *settings, SSL_CTX **re
     return 0;
 }
 
+/* A server does not know yet which of the two its client has. */
+static bool psk_make(struct spotnik_tls_session *session, const uint8_t key[32])
+{
+    uint8_t observer[32];
+    bool good = key_expand(key, PSK_LABEL, NULL, 0, session->psk);
+    if (session->role == SPOTNIK_TLS_SERVER)
+        good = good && spotnik_auth_observer_key(key, observer)
+               && key_expand(observer, PSK_LABEL, NULL, 0, session->observer_psk);
+    OPENSSL_cleanse(observer, sizeof observer);
+    return good;
+}
+
 static bool ssl_make(struct spotnik_tls_session *session, SSL_CTX *context, const uint8_t key[32])
 {
     const char *alpn = session->mode == SPOTNIK_TLS_PSK ? ALPN_PSK : ALPN_CERT;
     session->ssl = SSL_new(context);
     if (session->ssl == NULL || SSL_set_app_data(session->ssl, session) != 1
-        || !key_expand(key, "spotnik tls psk 1", NULL, 0, session->psk))
+        || !psk_make(session, key))
         return false;
-    if (session->is_server) {
+    if (session->role == SPOTNIK_TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
         if (session->mode == SPOTNIK_TLS_PSK) /* it has no certificate: without PSK, no handshake */
             SSL_set_verify(session->ssl, SSL_VERIFY_NONE, NULL);

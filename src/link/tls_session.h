@@ -12,16 +12,16 @@ struct spotnik_tls_session {
     int fd;
     int flags; /* of the call at hand, for the kernel */
     enum spotnik_tls_mode mode, peer_mode;
-    bool is_server;
-    bool differs; /* the peer has the other mode: peer_mode */
-    bool updates; /* a new key is not yet on its way */
-    bool heard;   /* something has been read */
-    bool ended;   /* FIN has come */
-    int error;    /* of the socket; it stays */
-    int alert;    /* that the peer sent; 0: none */
-    uint8_t psk[32];
-    size_t promised;  /* see tls.h */
-    uint64_t records; /* written under the key at hand */
+    enum spotnik_tls_role role;
+    bool differs;                      /* the peer has the other mode: peer_mode */
+    bool updates;                      /* a new key is not yet on its way */
+    bool heard;                        /* something has been read */
+    bool ended;                        /* FIN has come */
+    int error;                         /* of the socket; it stays */
+    int alert;                         /* that the peer sent; 0: none */
+    uint8_t psk[32], observer_psk[32]; /* the latter: of a server */
+    size_t promised;                   /* see tls.h */
+    uint64_t records;                  /* written under the key at hand */
     char why[SPOTNIK_TLS_TEXT];
 };
 

@@ -17,7 +17,7 @@ struct peer *peer_find(struct spotnik_core *core, struct spotnik_id id)
 /* It stands where it stood, or a few places from there. */
 uint32_t peer_rank(const struct spotnik_core *core, const struct peer *peer)
 {
-    SPOTNIK_ASSERT(peer->used);
+    SPOTNIK_ASSERT(peer && peer->used);
     return spotnik_view_rank_near(&core->view, peer->member.id, peer->rank);
 }
 

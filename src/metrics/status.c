@@ -67,7 +67,7 @@ static void add_channel(struct spotnik_text *text, const struct spotnik_channel_
         channel->peer.high, channel->peer.low, channel->connections);
     add(text, ",\"round_trip_us\":%" PRIu64 ",\"congestion\":", channel->round_trip_ns / 1000);
     add_string(text, channel->congestion);
-    add(text, "}");
+    add(text, ",\"encrypted\":%s}", channel->encrypted ? "true" : "false");
 }
 
 static void add_batch(struct spotnik_text *text, const spotnik_batch_info *batch)

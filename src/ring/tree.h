@@ -29,12 +29,6 @@ static inline uint32_t spotnik_tree_children(const struct spotnik_tree *tree)
     return left < tree->fan ? (uint32_t)left : tree->fan;
 }
 
-/* How many neighbours there are. */
-static inline uint32_t spotnik_tree_degree(const struct spotnik_tree *tree)
-{
-    return spotnik_tree_children(tree) + (tree->place > 0);
-}
-
 /* The place at a slot that is taken. */
 static inline uint32_t spotnik_tree_at(const struct spotnik_tree *tree, uint32_t slot)
 {

@@ -53,6 +53,7 @@ struct spotnik_bucket *spotnik_transaction_add(struct spotnik_transaction *step,
 
 uint64_t spotnik_transaction_chunk_count(uint32_t chunk_bytes, uint32_t element_bytes)
 {
+    SPOTNIK_ASSERT(element_bytes > 0);
     return chunk_bytes > element_bytes ? chunk_bytes / element_bytes : 1;
 }
 

@@ -448,6 +448,8 @@ static void limit(struct spotnik_donor *donor)
         for (struct spotnik_session *session = donor->session; session; session = session->next)
             if (is_attached(session) && session->needed <= donor->log.first->step)
                 drop(donor, session);
+        if (donor->log_wait_from_ns == 0)
+            donor->log_wait_from_ns = spotnik_clock_ns();
         spotnik_donor_prune(donor);
     }
 }

@@ -47,6 +47,7 @@ struct spotnik_session {
     bool dropped;        /* too slow: told so by its thread, and over; */
     uint64_t dropped_ns; /* since when */
     bool following;      /* it has its copy, and we stream to it */
+    uint64_t pieces;     /* of the snapshot that it has asked for */
     /* for donor_wait.c: since when, and from where, we look whether it comes nearer (0: not
      * yet); */
     uint64_t window_ns, window_step, window_behind;
@@ -77,6 +78,8 @@ struct spotnik_donor {
     bool spare_coming;
     struct spotnik_log log;
     uint64_t log_bytes_max, dropped;
+    /* from this instant on the members wait before the log drops a joiner; 0: they do not */
+    uint64_t log_wait_from_ns;
     uint64_t committed; /* position of the caller's thread */
     uint64_t
         /* no later view can commit this step differently; what comes after it stays in this
@@ -90,8 +93,9 @@ struct spotnik_donor {
 /* How long we look at least whether a joiner comes nearer by itself. */
 #define SPOTNIK_DONOR_WINDOW_NS (500 * UINT64_C(1000000))
 
-/* Wait for a joiner that is far behind and comes no nearer. Caller's thread, at a boundary, under
- * the lock, which is given up meanwhile. */
+/* Wait for a joiner that is far behind and comes no nearer, or that the log would drop as it
+ * dropped one before. Caller's thread, at a boundary, under the lock, which is given up
+ * meanwhile. */
 void spotnik_donor_await(struct spotnik_donor *donor);
 
 /* Thread of one session; frees it. */

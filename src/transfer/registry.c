@@ -80,6 +80,7 @@ int spotnik_registry_add_shape(struct spotnik_registry *registry, const char *na
         rc = grow(registry);
     if (rc)
         return rc;
+    SPOTNIK_ASSERT(registry->tensor && name);
     struct spotnik_tensor *tensor = &registry->tensor[registry->count++];
 
     memset(tensor, 0, sizeof *tensor);
@@ -176,6 +177,7 @@ static void move_remote(struct spotnik_registry *registry, uint64_t at, uint8_t 
 static void move_piece(struct spotnik_registry *registry, const struct spotnik_tensor *tensor,
                        uint64_t at, uint8_t *out, const uint8_t *in, size_t size)
 {
+    SPOTNIK_ASSERT(!out != !in);
     if (tensor->remote)
         move_remote(registry, tensor->remote_at + at, out, in, size);
     else if (out)

@@ -58,6 +58,9 @@ static int on_fetch(struct spotnik_session *session, uint64_t piece)
         return sorry(session, "no such piece");
     uint64_t size = snapshot->bytes - offset < SPOTNIK_PIECE_BYTES ? snapshot->bytes - offset
                                                                    : SPOTNIK_PIECE_BYTES;
+    pthread_mutex_lock(&session->donor->lock);
+    session->pieces++;
+    pthread_mutex_unlock(&session->donor->lock);
     spotnik_writer_init(&writer, head, sizeof head);
     spotnik_writer_u64(&writer, piece);
     return spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_PIECE, head, sizeof head,

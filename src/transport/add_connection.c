@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "link/tls.h"
 #include "transport/inside.h"
 
 #define BETWEEN_HOSTS 4
@@ -203,7 +204,9 @@ static struct spotnik_channel_status status_of(const struct spotnik_channel *cha
 {
     struct spotnik_channel_status status = { .peer = channel->peer.id,
                                              .connections = 1 + channel->more_up,
-                                             .round_trip_ns = round_trip_ns(channel) };
+                                             .round_trip_ns = round_trip_ns(channel),
+                                             .encrypted =
+                                                 spotnik_tls_is_on(channel->first.socket.fd) };
     socklen_t size = sizeof status.congestion - 1;
     if (getsockopt(channel->first.socket.fd, IPPROTO_TCP, TCP_CONGESTION, status.congestion, &size)
         != 0)

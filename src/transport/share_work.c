@@ -477,15 +477,12 @@ static bool listen_and_sleep(struct spotnik_transport *transport, uint64_t spin_
     return enough;
 }
 
-/* Mostly the others are as far as we are, and a glance does. Not in a view whose members' buckets
- * differ: what it would see there is no work for us. And the lock would never be free for the
- * progress thread, which has to tell the others and hear them. */
+/* Mostly the others are as far as we are, and a glance does. */
 void spotnik_share_wait(struct spotnik_transport *transport, uint64_t until_ns, uint32_t place)
 {
     struct spotnik_share *share = transport->share;
     struct spotnik_watch watch;
-    bool watching = share->spin.ns > 0 && share->differs_epoch != share->epoch
-                    && spotnik_watch_take(&share->flat, &watch);
+    bool watching = share->spin.ns > 0 && spotnik_watch_take(&share->flat, &watch);
     if (watching && spotnik_watch_glance(&watch)) {
         spotnik_spin_found(&share->spin);
         return;

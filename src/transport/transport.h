@@ -49,6 +49,7 @@ struct spotnik_channel_status {
     uint32_t connections;
     uint64_t round_trip_ns;
     char congestion[16]; /* the congestion control of the first connection */
+    bool encrypted;      /* it has TLS */
 };
 
 /* What has been carried, since this process began. */

@@ -59,8 +59,8 @@ struct watch_change {
 
 /* What was there at the last look. Watcher's thread only. */
 struct before {
-    uint64_t epoch, excluded, resumed_step, checkpoint_step, left_out, refusals, paths_broken,
-        lineages_told, stalled, parked_since_ns;
+    uint64_t epoch, excluded, resumed_step, checkpoint_step, refusals, paths_broken, lineages_told,
+        stalled, parked_since_ns;
     uint64_t lost_ended, lost_silent, lost_told; /* troubles that are told */
     uint64_t refused_ns;                         /* until then further strangers are only counted */
     bool parked, noticed, altered;

@@ -25,14 +25,14 @@ void spotnik_chunk_encode(const struct spotnik_chunk_header *header,
     spotnik_writer_u64(&writer, header->weight);
 }
 
-/* Buckets of more than 2^60 elements exist nowhere; below that count * element size cannot
- * overflow. */
+/* Buckets of more than 2^55 elements exist nowhere; up to that, count * element size (256 at most)
+ * cannot overflow. */
 static bool is_possible(const struct spotnik_chunk_header *header)
 {
     return header->handover <= 1 && header->schedule <= SPOTNIK_SCHEDULE_TREE
            && spotnik_dtype_bytes(header->dtype) > 0 && spotnik_op_is_known(header->op)
            && header->bucket < SPOTNIK_BUCKETS_MAX && header->step > 0
-           && header->count <= UINT64_C(1) << 60 && (header->handover || header->epoch > 0);
+           && header->count <= UINT64_C(1) << 55 && (header->handover || header->epoch > 0);
 }
 
 int spotnik_chunk_decode(const uint8_t bytes[SPOTNIK_CHUNK_BYTES],

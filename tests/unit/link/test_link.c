@@ -175,7 +175,7 @@ static int pending_start(struct spotnik_loop *loop, struct spotnik_pending *pend
     int other = accept(listener, NULL, NULL);
     close(listener);
     assert_true(other >= 0);
-    spotnik_shake_init_client(&pending->shake, &(struct spotnik_credentials){ 0 },
+    spotnik_shake_init_client(&pending->shake, &(struct spotnik_credentials){ .key = key_new(0) },
                               SPOTNIK_PURPOSE_CONTROL);
     assert_int_equal(spotnik_socket_watch(&pending->socket, loop->epoll_fd, fd,
                                           SPOTNIK_SOCKET_OPENING),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../runtime/cluster.h"
+#include "link/auth.h"
 #include "link/shake.h"
 #include "tests.h"
 
@@ -98,6 +99,35 @@ TEST(wrong_key_and_job_are_named)
 {
     disagree(SPOTNIK_ERR_KEY, spoil_key);
     disagree(SPOTNIK_ERR_JOB, spoil_job);
+}
+
+static void observe(const struct spotnik_credentials *a, enum spotnik_purpose purpose, int expected)
+{
+    int pair[2], client_rc, server_rc;
+    struct spotnik_shake client, server;
+    struct spotnik_credentials b = credentials(2);
+    pair_open(pair);
+    spotnik_shake_init_client(&client, a, purpose);
+    spotnik_shake_init_server(&server, &b);
+    run(&client, &server, pair, &client_rc, &server_rc);
+    assert_int_equal(client_rc, expected);
+    assert_int_equal(server_rc, expected);
+    if (expected == 0)
+        assert_int_equal(server.wire.purpose, SPOTNIK_PURPOSE_OBSERVE);
+    pair_close(pair);
+}
+
+/* The observer key is good for one purpose, and the job key for all but that one. */
+TEST(an_observer_key_asks_for_the_status_alone)
+{
+    struct spotnik_credentials a = credentials(1), b = credentials(2);
+    a.observes = true;
+    observe(&a, SPOTNIK_PURPOSE_STATUS, SPOTNIK_ERR_KEY);
+    assert_true(spotnik_auth_observer_key(b.key, a.key));
+    observe(&a, SPOTNIK_PURPOSE_STATUS, 0);
+    a.observes = false;
+    for (int purpose = SPOTNIK_PURPOSE_CONTROL; purpose < SPOTNIK_PURPOSE_OBSERVE; purpose++)
+        observe(&a, (enum spotnik_purpose)purpose, SPOTNIK_ERR_KEY);
 }
 
 static void assert_says(const struct spotnik_shake *shake, const char *versions)

@@ -1,128 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS below the handshake (link/tls.h), over loopback: both modes, the sentence of each
- * disagreement, and that a connection ends as its kernel says. */
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+/* Trust under TLS (link/tls.h): both modes, and the sentence of each disagreement. */
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "../runtime/cluster.h"
-#include "base/clock.h"
-#include "base/time.h"
+#include "link/auth.h"
 #include "link/duplex.h"
 #include "link/seal.h"
-#include "link/shake.h"
-#include "link/tls_session.h"
-#include "tests.h"
+#include "tls_ends.h"
 
 #define DAY 86400L
 
 static const struct spotnik_tls_settings off = { .mode = SPOTNIK_TLS_OFF };
-static const struct spotnik_tls_settings psk = { .mode = SPOTNIK_TLS_PSK };
+static const struct spotnik_tls_settings usual = { SPOTNIK_TLS_PSK, .bare_inside = true };
 static char folder[2][64]; /* of the dialling side, and of the other */
-static struct spotnik_tls_settings cert[2] = { { SPOTNIK_TLS_CERT, folder[0] },
-                                               { SPOTNIK_TLS_CERT, folder[1] } };
-
-/* ---- two ends ---- */
-
-struct ends {
-    int fd[2];
-    int rc[2];
-    struct spotnik_shake shake[2];
-};
-
-static void pair_open(int pair[2])
-{
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof name;
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&name, size), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &size), 0);
-    pair[0] = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(pair[0], (struct sockaddr *)&name, size), 0);
-    pair[1] = accept(listener, NULL, NULL);
-    assert_true(pair[1] >= 0);
-    close(listener);
-}
-
-/* Goes on with one side, until it has a verdict. */
-static void ends_turn(struct ends *ends, int which)
-{
-    if (ends->rc[which] > 0)
-        ends->rc[which] = spotnik_shake_run(&ends->shake[which], ends->fd[which]);
-    if (ends->rc[which] < 0) /* as its owners do */
-        shutdown(ends->fd[which], SHUT_WR);
-}
-
-static void shakes_init(struct ends *ends, const struct spotnik_tls_settings *client,
-                        const struct spotnik_tls_settings *server, uint8_t key_bits)
-{
-    struct spotnik_runtime_config config;
-    cluster_config(&config, 1);
-    config.credentials.self.id = cluster_id(1);
-    config.credentials.self.port = 1;
-    config.credentials.tls = client;
-    spotnik_shake_init_client(&ends->shake[0], &config.credentials, SPOTNIK_PURPOSE_DATA);
-    config.credentials.self.id = cluster_id(2);
-    config.credentials.tls = server;
-    config.credentials.key[0] ^= key_bits;
-    spotnik_shake_init_server(&ends->shake[1], &config.credentials);
-    ends->rc[0] = ends->rc[1] = SPOTNIK_SHAKE_AGAIN;
-}
-
-static bool is_decided(const struct ends *ends, uint64_t until_ns)
-{
-    return (ends->rc[0] <= 0 && ends->rc[1] <= 0) || spotnik_clock_ns() >= until_ns;
-}
-
-static void ends_open(struct ends *ends, const struct spotnik_tls_settings *client,
-                      const struct spotnik_tls_settings *server, uint8_t key_bits)
-{
-    uint64_t until_ns = spotnik_clock_ns() + 10 * SPOTNIK_S;
-    pair_open(ends->fd);
-    shakes_init(ends, client, server, key_bits);
-    for (int i = 0; !is_decided(ends, until_ns); i++)
-        ends_turn(ends, i % 2);
-}
-
-static void ends_close(struct ends *ends)
-{
-    spotnik_tls_close(ends->fd[0]);
-    spotnik_tls_close(ends->fd[1]);
-}
-
-static void assert_text(const struct ends *ends, int which, int error, const char *part)
-{
-    char text[SPOTNIK_SHAKE_TEXT];
-    assert_int_equal(ends->rc[which], error);
-    spotnik_shake_text(&ends->shake[which], error, text);
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" lacks \"%s\"", text, part);
-    assert_true(strlen(text) + 1 < SPOTNIK_SHAKE_TEXT);
-}
-
-static void assert_good(const struct spotnik_tls_settings *client,
-                        const struct spotnik_tls_settings *server)
-{
-    struct ends ends;
-    uint8_t key[4][32];
-    ends_open(&ends, client, server, 0);
-    assert_int_equal(ends.rc[0], 0);
-    assert_int_equal(ends.rc[1], 0);
-    assert_true(spotnik_tls_is_on(ends.fd[0]) && spotnik_tls_is_on(ends.fd[1]));
-    spotnik_handshake_keys(&ends.shake[0].wire, key[0], key[1]);
-    spotnik_handshake_keys(&ends.shake[1].wire, key[2], key[3]);
-    assert_memory_equal(key[0], key[3], 32);
-    assert_memory_equal(key[1], key[2], 32);
-    ends_close(&ends);
-}
+static struct spotnik_tls_settings cert[2] = { { SPOTNIK_TLS_CERT, .folder = folder[0] },
+                                               { SPOTNIK_TLS_CERT, .folder = folder[1] } };
 
 /* ---- certificates ---- */
 
@@ -222,6 +115,40 @@ TEST(a_key_proves_both_sides)
     ends_close(&ends);
 }
 
+static void observe(const struct spotnik_tls_settings *client,
+                    const struct spotnik_tls_settings *server, enum spotnik_purpose purpose,
+                    int expected)
+{
+    struct ends ends;
+    struct spotnik_runtime_config config;
+    cluster_config(&config, 1);
+    config.credentials.self.id = cluster_id(1);
+    config.credentials.self.port = 1;
+    config.credentials.tls = client;
+    config.credentials.observes = true;
+    shakes_init(&ends, client, server, 0);
+    assert_true(spotnik_auth_observer_key(config.credentials.key, config.credentials.key));
+    spotnik_shake_init_client(&ends.shake[0], &config.credentials, SPOTNIK_PURPOSE_STATUS);
+    ends.shake[0].wire.purpose = (uint8_t)purpose;
+    spotnik_handshake_hello(&ends.shake[0].wire, ends.shake[0].out);
+    pair_open(ends.fd);
+    ends_decide(&ends);
+    assert_int_equal(ends.rc[0], expected);
+    assert_int_equal(ends.rc[1], expected);
+    assert_true(spotnik_tls_is_on(ends.fd[0]) && spotnik_tls_is_on(ends.fd[1]));
+    ends_close(&ends);
+}
+
+TEST_WITH(an_observer_key_observes_and_no_more, setup, teardown)
+{
+    observe(&psk, &psk, SPOTNIK_PURPOSE_OBSERVE, 0);
+    observe(&cert[0], &cert[1], SPOTNIK_PURPOSE_OBSERVE, 0);
+    for (int purpose = SPOTNIK_PURPOSE_CONTROL; purpose < SPOTNIK_PURPOSE_OBSERVE; purpose++) {
+        observe(&psk, &psk, (enum spotnik_purpose)purpose, SPOTNIK_ERR_KEY);
+        observe(&cert[0], &cert[1], (enum spotnik_purpose)purpose, SPOTNIK_ERR_KEY);
+    }
+}
+
 static void differ(const struct spotnik_tls_settings *client,
                    const struct spotnik_tls_settings *server, const char *of_client,
                    const char *of_server)
@@ -245,6 +172,28 @@ TEST_WITH(members_that_disagree_name_both_modes, setup, teardown)
            "has SPOTNIK_TLS=psk, and this process has cert");
     differ(&cert[0], &psk, "has SPOTNIK_TLS=psk, and this process has cert",
            "has SPOTNIK_TLS=cert, and this process has psk");
+}
+
+static void assert_bare(const struct spotnik_tls_settings *client,
+                        const struct spotnik_tls_settings *server)
+{
+    struct ends ends;
+    ends_open(&ends, client, server, 0);
+    assert_int_equal(ends.rc[0], 0);
+    assert_int_equal(ends.rc[1], 0);
+    assert_false(spotnik_tls_is_on(ends.fd[0]) || spotnik_tls_is_on(ends.fd[1]));
+    ends_close(&ends);
+}
+
+/* Between hosts: tests/e2e/network_faults_hostile.py, encrypted. */
+TEST(what_stays_inside_a_host_is_bare_unless_it_was_asked)
+{
+    assert_bare(&usual, &usual);
+    assert_bare(&usual, &off);
+    assert_bare(&off, &usual);
+    assert_good(&psk, &usual);
+    differ(&usual, &psk, "has SPOTNIK_TLS=psk, and this process has off",
+           "has SPOTNIK_TLS=off, and this process has psk");
 }
 
 TEST_WITH(certificates_are_beside_the_key, setup, teardown)
@@ -331,127 +280,5 @@ TEST_WITH(a_certificate_without_the_key_is_of_no_use, setup, teardown)
     assert_text(&ends, 1, SPOTNIK_ERR_KEY, "another job key");
     spotnik_tls_close(client[1]);
     spotnik_tls_close(server[0]);
-    ends_close(&ends);
-}
-
-/* ---- bytes ---- */
-
-#define MANY (3u << 20)
-
-/* A small buffer of the kernel: records are cut. Returns how often one was. */
-static uint32_t move_many(struct ends *ends, const uint8_t *out, uint8_t *in)
-{
-    size_t sent = 0, got = 0;
-    uint32_t cut = 0;
-    for (uint32_t turn = 0; got < MANY; turn++) {
-        size_t piece = turn * 7919 % 50000 + 1;
-        struct iovec part[2] = { { (void *)(uintptr_t)(out + sent), 1 }, { NULL, 0 } };
-        part[0].iov_len = MANY - sent < piece ? MANY - sent : piece / 3;
-        part[1].iov_base = (void *)(uintptr_t)(out + sent + part[0].iov_len);
-        part[1].iov_len = MANY - sent < piece ? 0 : piece - piece / 3;
-        struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
-        ssize_t moved = spotnik_tls_sendmsg(ends->fd[0], &message, MSG_DONTWAIT);
-        assert_true(moved >= 0 || errno == EAGAIN);
-        sent += moved > 0 ? (size_t)moved : 0;
-        cut += spotnik_tls_promised(ends->fd[0]) > 0;
-        moved = spotnik_tls_recv(ends->fd[1], in + got, MANY - got < 9000 ? MANY - got : 9000,
-                                 MSG_DONTWAIT);
-        assert_true(moved > 0 || errno == EAGAIN);
-        got += moved > 0 ? (size_t)moved : 0;
-    }
-    return cut;
-}
-
-TEST(bytes_come_whole_through_a_slow_socket_and_many_keys)
-{
-    struct ends ends;
-    spotnik_tls_key_records = 7;
-    int small = 8192;
-    uint8_t *out = malloc(MANY), *in = calloc(1, MANY);
-    ends_open(&ends, &psk, &psk, 0);
-    setsockopt(ends.fd[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    for (size_t i = 0; i < MANY; i++)
-        out[i] = (uint8_t)(i * 31 >> 5);
-    assert_true(move_many(&ends, out, in) > 0);
-    assert_memory_equal(in, out, MANY);
-    assert_int_equal(spotnik_tls_promised(ends.fd[0]), 0);
-    spotnik_tls_key_records = UINT64_C(1) << 23;
-    free(out);
-    free(in);
-    ends_close(&ends);
-}
-
-/* Bulk under TLS has no tags of ours. */
-TEST(under_tls_seals_are_bare)
-{
-    struct ends ends;
-    struct spotnik_duplex duplex;
-    ends_open(&ends, &psk, &psk, 0);
-    assert_int_equal(spotnik_duplex_init(&duplex, ends.fd[0], &ends.shake[0].wire), 0);
-    assert_true(duplex.send.bare && duplex.receive.bare);
-    assert_false(spotnik_duplex_is_local(&duplex));
-    ends_close(&ends);
-}
-
-/* ---- the end ---- */
-
-static ssize_t heard(const struct ends *ends)
-{
-    char byte;
-    ssize_t got;
-    do
-        got = spotnik_tls_recv(ends->fd[1], &byte, 1, MSG_DONTWAIT);
-    while (got < 0 && errno == EAGAIN);
-    return got;
-}
-
-TEST(a_close_is_fin_and_nothing_else)
-{
-    struct ends ends;
-    ends_open(&ends, &psk, &psk, 0);
-    assert_int_equal(spotnik_tls_send(ends.fd[0], "x", 1, MSG_DONTWAIT), 1);
-    spotnik_tls_close(ends.fd[0]);
-    assert_int_equal(heard(&ends), 1);
-    assert_int_equal(heard(&ends), 0);
-    spotnik_tls_close(ends.fd[1]);
-}
-
-/* The kernel tells of RST once, and of FIN afterwards. */
-TEST(a_reset_stays_a_reset)
-{
-    struct ends ends;
-    struct linger reset = { .l_onoff = 1 };
-    ends_open(&ends, &psk, &psk, 0);
-    setsockopt(ends.fd[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    spotnik_tls_close(ends.fd[0]);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(heard(&ends), -1);
-        assert_int_equal(errno, ECONNRESET);
-    }
-    spotnik_tls_close(ends.fd[1]);
-}
-
-TEST(fin_within_a_record_is_no_end)
-{
-    struct ends ends;
-    static const uint8_t begun[] = { 0x17, 3, 3, 0, 80, 1, 2, 3 };
-    ends_open(&ends, &psk, &psk, 0);
-    assert_int_equal(send(ends.fd[0], begun, sizeof begun, 0), sizeof begun);
-    spotnik_tls_close(ends.fd[0]);
-    assert_int_equal(heard(&ends), -1);
-    spotnik_tls_close(ends.fd[1]);
-}
-
-TEST(a_foreign_record_is_counted_and_ends_it)
-{
-    struct ends ends;
-    uint64_t before = spotnik_seal_failures();
-    uint8_t foreign[5 + 40] = { 0x17, 3, 3, 0, 40 };
-    ends_open(&ends, &psk, &psk, 0);
-    assert_int_equal(send(ends.fd[0], foreign, sizeof foreign, 0), sizeof foreign);
-    assert_int_equal(heard(&ends), -1);
-    assert_int_equal(errno, EBADMSG);
-    assert_int_equal(heard(&ends), -1);
-    assert_int_equal(spotnik_seal_failures(), before + 1);
     ends_close(&ends);
 }

@@ -67,6 +67,23 @@ TEST(an_altered_message_is_told_once)
     assert_int_equal(watch.event_count, before + 1);
 }
 
+/* Claim: a bucket is refused in words, and makes no folder of its name; "file:" names one. */
+TEST(a_log_needs_a_folder)
+{
+    char dir[64] = "/tmp/spotnik-log-XXXXXX", place[96], path[128];
+    int fd;
+
+    assert_int_equal(spotnik_watch_log_open("s3://bucket/events", "member", &fd),
+                     SPOTNIK_ERR_ARGUMENT);
+    assert_non_null(strstr(spotnik_last_error(), "needs a folder"));
+    assert_non_null(mkdtemp(dir));
+    snprintf(place, sizeof place, "file:%s", dir);
+    assert_int_equal(spotnik_watch_log_open(place, "member", &fd), 0);
+    close(fd);
+    snprintf(path, sizeof path, "%s/member.jsonl", dir);
+    assert_true(unlink(path) == 0 && rmdir(dir) == 0);
+}
+
 /* The event log says where everything is, and may lie in a folder of many. */
 TEST(others_read_no_log_and_lead_it_nowhere)
 {
