@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks model/recovery.pml with Spin: the protocol in every configuration below must hold, and every planted bug must be
-# found. Prints one line per configuration; exit 1 when one is not as expected, 77 when Spin is not installed.
+# Checks model/recovery.pml and model/founding.pml with Spin: the protocol in every configuration below must hold, and every
+# planted bug must be found. Prints one line per configuration; exit 1 when one is not as expected, 77 when Spin is not installed.
 #
 #   run.sh [short|long|bugs|show NAME]    short (default, about 2 minutes) = small protocol runs and all planted bugs
 #                                         long adds the large runs (half an hour, up to 4 GB); bugs runs the bugs only
@@ -11,6 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 what=${1:-short}
 only=${2:-}
 failed=0
+model=recovery ends=            # ends=-E: a process may stop anywhere
 
 command -v spin >/dev/null 2>&1 || { echo "spin is not installed (Debian: apt install spin); the model is not checked"; exit 77; }
 work=$(mktemp -d) || exit 1
@@ -18,10 +19,10 @@ trap 'rm -rf "$work"' EXIT INT TERM
 
 verify()  # name, options of the model, options of gcc, options of the verifier; leaves its output in $work/out
 {
-    (cd "$work" && rm -f recovery.pml.trail pan pan.* && cp "$here/recovery.pml" . &&
-        spin -a $2 recovery.pml >spin.out 2>&1 &&
+    (cd "$work" && rm -f ./*.trail pan pan.* && cp "$here/$model.pml" . &&
+        spin -a $2 $model.pml >spin.out 2>&1 &&
         gcc $3 -w -DSAFETY -DNOREDUCE -DMEMLIM=6000 -o pan pan.c >gcc.out 2>&1 &&
-        ./pan -m200000 $4 >out 2>&1) || { echo "$1: did not run"; cat "$work/spin.out" "$work/gcc.out" "$work/out" 2>/dev/null; return 1; }
+        ./pan -m200000 $ends $4 >out 2>&1) || { echo "$1: did not run"; cat "$work/spin.out" "$work/gcc.out" "$work/out" 2>/dev/null; return 1; }
 }
 
 line()  # name, result
@@ -34,7 +35,7 @@ line()  # name, result
 
 story()  # options of the model
 {
-    (cd "$work" && spin -t $1 recovery.pml) | grep -v ' = \|proc ' | grep -E '^ +([0-9]|the |link )' | sed 's/^ */  /'
+    (cd "$work" && spin -t $1 $model.pml) | grep -v ' = \|proc ' | grep -E '^ +([0-9]|the |link |genesis)' | sed 's/^ */  /'
     sed -n 's/^pan:1: /  broken: /p' "$work/out"
 }
 
@@ -140,11 +141,45 @@ bugs()
     finds "quorum shrinks with the dead"   "-DRULE_SHRINKING -DN=4 -DCRASHES=2 -DMORTAL=5 -DCUT=9 -DBRIDGE=3 $one -DNO_END" -O2
 }
 
+two="-DN=2 -DTRIES=2 -DPAUSES=1"      # each may be stopped for longer than T
+
+foundings()
+{
+    holds "founding, 3 processes"          "-DN=3 -DTRIES=2"
+    holds "founding, late write"           "$two -DLATE_PUTS=1"
+    holds "founding, 1 death"              "$two -DCRASHES=1"
+}
+
+foundings_large()
+{
+    holds "founding, 3 processes, late write" "-DN=3 -DTRIES=2 -DLATE_PUTS=1"
+    holds "founding, late write, 3 tries"  "-DN=2 -DTRIES=3 -DPAUSES=1 -DLATE_PUTS=1"
+    holds "founding, late write and delete" "$two -DLATE_PUTS=1 -DLATE_DELETES=1"
+}
+
+founding_bugs()
+{
+    finds "founding, conditions ignored"   "-DN=2 -DTRIES=2 -DBUG_UNCONDITIONAL"
+    finds "founding, another's record is ours" "-DN=2 -DTRIES=2 -DBUG_ANOTHERS_IS_OURS"
+    finds "founding without an answer"     "-DN=2 -DTRIES=2 -DLATE_PUTS=1 -DBUG_FOUNDS_WITHOUT_ANSWER"
+    finds "founding without a second look" "$two -DBUG_NO_SECOND_LOOK"
+    finds "founding, commits before a look" "$two -DBUG_NO_BAR"
+    finds "founding, replaced ones block nothing" "-DN=2 -DTRIES=3 -DPAUSES=1 -DLATE_PUTS=1 -DBUG_PAST_BLOCKS_NOTHING"
+}
+
+all_foundings()
+{
+    model=founding ends=-E
+    case $what in short|long|show) foundings ;; esac
+    founding_bugs
+    case $what in long|show) foundings_large ;; esac
+}
+
 case $what in
-short) small; bugs ;;
-long)  small; bugs; large ;;
-bugs)  bugs ;;
-show)  small; bugs; large ;;
+short) small; bugs; all_foundings ;;
+long)  small; bugs; large; all_foundings ;;
+bugs)  bugs; all_foundings ;;
+show)  small; bugs; large; all_foundings ;;
 *)     echo "usage: run.sh [short|long|bugs|show NAME]" >&2; exit 2 ;;
 esac
 exit $failed

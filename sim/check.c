@@ -405,10 +405,10 @@ void spotnik_check_unheard(struct sim_world *world, const struct sim_process *pr
                            uint32_t peer)
 {
     struct fact_process *book = &world->facts->process[process->index];
-    uint64_t bit = UINT64_C(1) << peer;
 
-    if (world->scale)
+    if (world->scale) /* of more members than a word has bits */
         return;
+    uint64_t bit = UINT64_C(1) << peer;
     book->heard &= ~bit;
     book->likely &= ~bit;
 }
@@ -447,12 +447,12 @@ void spotnik_check_proof(struct sim_world *world, const struct sim_process *proc
                          enum spotnik_event_kind kind, enum spotnik_proof proof)
 {
     struct fact_process *book = &world->facts->process[process->index];
-    uint64_t bit = UINT64_C(1) << process->index, dead_bit = UINT64_C(1) << dead;
     bool sound = proof == SPOTNIK_PROOF_GONE || kind == SPOTNIK_EVENT_DEATH;
 
     SPOTNIK_ASSERT(!sound || !sim_live(world->process[dead]));
     if (world->scale)
         return;
+    uint64_t bit = UINT64_C(1) << process->index, dead_bit = UINT64_C(1) << dead;
     if (kind == SPOTNIK_EVENT_DEATH)
         world->facts->process[dead].certified |= bit;
     else if (sound && ((kind == SPOTNIK_EVENT_LINK_DOWN ? book->heard : book->likely) & dead_bit))

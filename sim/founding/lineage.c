@@ -29,14 +29,16 @@ struct side {
     uint32_t size;
 };
 
-/* Somebody has removed its record, and it could not write another one since. */
+/* Somebody has removed its record, and it could not write another one since; in a bucket, where it
+ * looks seldom, it need not have tried. */
 static bool is_unseen(const struct spotnik_runtime *member)
 {
+    uint64_t unseen_ns = world.bucket ? 0 : UNSEEN_NS;
     char name[64], path[PATH_MAX];
 
     spotnik_record_name(member->credentials.self.id, name);
     snprintf(path, sizeof path, "%s/%s", world.folder, name);
-    return member->refreshed_ns + UNSEEN_NS <= task_now_ns() && access(path, F_OK) != 0;
+    return member->refreshed_ns + unseen_ns <= task_now_ns() && access(path, F_OK) != 0;
 }
 
 /* Have all its members but the founder, a parked one that goes on from its memory, been cut off
@@ -47,7 +49,7 @@ static bool is_cut_off(const struct lineage *lineage, const struct spotnik_runti
     for (uint32_t i = 0; i < lineage->size; i++)
         if (lineage->member[i] != founder && lineage->member[i]->alive
             && !is_unseen(lineage->member[i])
-            && lineage->member[i]->refreshed_ns + world.stale_ns > task_now_ns())
+            && lineage->member[i]->refreshed_ns + lineage->member[i]->stale_ns > task_now_ns())
             return false;
     return true;
 }
@@ -369,7 +371,8 @@ static void outsider_tick(struct spotnik_runtime *process)
 static bool is_in_sight(const struct lineage *lineage)
 {
     for (uint32_t i = 0; i < lineage->size; i++)
-        if (spotnik_time_since(task_now_ns(), lineage->member[i]->refreshed_ns) > IN_SIGHT_NS)
+        if (spotnik_time_since(task_now_ns(), lineage->member[i]->refreshed_ns)
+            > IN_SIGHT_NS + (world.bucket ? lineage->member[i]->stale_ns : 0))
             return false;
     return true;
 }
@@ -385,6 +388,21 @@ static bool is_on_record(const struct lineage *lineage)
     spotnik_founding_record_name(lineage->founding.generation, name);
     snprintf(path, sizeof path, "%s/%s", world.folder, name);
     return stat(path, &status) == 0 && status.st_size > TORN_BYTES;
+}
+
+/* Two go on, and members of the older cannot learn of the younger. */
+bool lineages_are_hidden(void)
+{
+    bool elder = false;
+
+    for (uint32_t i = 0; i < world.lineage_count; i++) {
+        if (!world.lineage[i].goes)
+            continue;
+        if (elder && !is_on_record(&world.lineage[i]))
+            return true;
+        elder = true;
+    }
+    return false;
 }
 
 static void beside(struct lineage *elder, struct lineage *younger)

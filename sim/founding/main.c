@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worlds in which jobs are founded, one for each seed, under virtual time:
  *
- *     founding [--seed N] [--seeds COUNT] [--keep-going] [--trace]
+ *     founding [--bucket] [--seed N] [--seeds COUNT] [--keep-going] [--trace]
  *
  * Promises: a job is one lineage, but for what docs/protocol.md, section 16 allows (counted as
  * excused); a member ends because the job is over only
  * where its work was done; and when everything has healed, all processes stand in one view of one
  * lineage before 3 T + 40 s are over. Where somebody removed a founding they may refuse to found
- * another, for good. */
+ * another, for good. Where somebody tore the younger of two foundings that section 16 allows, both
+ * may go on (docs/design/0002-finding-the-job.md). */
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@
 
 #define STALE_NS (20 * SPOTNIK_S)
 #define CALM_NS (3 * STALE_NS + 40 * SPOTNIK_S)
+/* In a bucket a record is stale after three refreshes of 5.4 s for each member. */
+#define CALM_BUCKET_NS (3 * VIEW_MAX * 17 * SPOTNIK_S)
 #define END_NS (3600 * SPOTNIK_S)
 
 struct world world;
@@ -105,20 +108,20 @@ static const struct spotnik_runtime *odd_one(void)
 /* True: there is one job, before the time is over. */
 static void *calm_main(void *unused)
 {
-    uint64_t until_ns;
+    uint64_t until_ns, calm_ns = world.bucket ? CALM_BUCKET_NS : CALM_NS;
 
     (void)unused;
     fault_main(NULL);
     fault_heal_all();
     world.healed = true;
-    until_ns = task_now_ns() + CALM_NS;
+    until_ns = task_now_ns() + calm_ns;
     while (odd_one() != NULL && task_now_ns() < until_ns && world.broken[0] == '\0')
         task_sleep(SPOTNIK_S);
     const struct spotnik_runtime *odd = odd_one();
-    if (odd != NULL && world.founding_record_gone)
+    if (odd != NULL && (world.founding_record_gone || lineages_are_hidden()))
         world.refused++;
     else if (odd != NULL)
-        world_break("%.0f s after everything healed: process %u is %s", (double)CALM_NS / 1e9,
+        world_break("%.0f s after everything healed: process %u is %s", (double)calm_ns / 1e9,
                     odd->number,
                     odd->lineage == NULL ? "in no view"
                     : odd->parked        ? "parked"
@@ -126,7 +129,7 @@ static void *calm_main(void *unused)
     else
         world_tell("one job of %u members, %.0f s after everything healed",
                    world.lineage[world.lineage_count - 1].size,
-                   (double)(task_now_ns() + CALM_NS - until_ns) / 1e9);
+                   (double)(task_now_ns() + calm_ns - until_ns) / 1e9);
     task_reset(0); /* nobody runs any more */
     return NULL;
 }
@@ -144,10 +147,11 @@ static void empty(void)
         closedir(folder);
 }
 
-static void world_make(uint64_t seed, bool trace, const char *folder)
+static void world_make(uint64_t seed, bool trace, bool bucket, const char *folder)
 {
     world = (struct world){ .seed = seed,
                             .trace = trace,
+                            .bucket = bucket,
                             .fixed_ports = seed % 4 < 2,
                             .stale_ns = STALE_NS,
                             .slow_ns = seed % 5 == 0 ? 100 * SPOTNIK_MS : 0,
@@ -161,9 +165,9 @@ static void world_make(uint64_t seed, bool trace, const char *folder)
                                        .clock_ns = task_below(100000) * SPOTNIK_S };
 }
 
-static bool play(uint64_t seed, bool trace, const char *folder)
+static bool play(uint64_t seed, bool trace, bool bucket, const char *folder)
 {
-    world_make(seed, trace, folder);
+    world_make(seed, trace, bucket, folder);
     empty();
     task_detach(task_new(NULL, agent_main, NULL));
     task_detach(task_new(NULL, ticks_main, NULL));
@@ -192,7 +196,8 @@ int main(int argc, char **argv)
 {
     uint64_t first = strtoull(value(argc, argv, "--seed", "1"), NULL, 10),
              count = strtoull(value(argc, argv, "--seeds", "1"), NULL, 10);
-    bool trace = has(argc, argv, "--trace"), all = has(argc, argv, "--keep-going");
+    bool trace = has(argc, argv, "--trace"), bucket = has(argc, argv, "--bucket"),
+         all = has(argc, argv, "--keep-going");
     uint64_t foundings = 0, refoundings = 0, parkings = 0, replaced = 0, totals = 0, stops = 0,
              survivors = 0, excused = 0, refused = 0, broken = 0, played = 0;
     char folder[64];
@@ -204,9 +209,10 @@ int main(int argc, char **argv)
         return 1;
     for (uint64_t seed = first; seed < first + count && (broken == 0 || all); seed++) {
         played++;
-        if (!play(seed, trace, folder)) {
-            printf("seed %llu: %s; see it with: founding --seed %llu --trace\n",
-                   (unsigned long long)seed, world.broken, (unsigned long long)seed);
+        if (!play(seed, trace, bucket, folder)) {
+            printf("seed %llu: %s; see it with: founding%s --seed %llu --trace\n",
+                   (unsigned long long)seed, world.broken, bucket ? " --bucket" : "",
+                   (unsigned long long)seed);
             broken++;
         }
         foundings += world.foundings;

@@ -132,7 +132,7 @@ static bool begin(struct spotnik_runtime *self)
     char spec[96];
     bool found;
 
-    snprintf(spec, sizeof spec, "file:%s", world.folder);
+    snprintf(spec, sizeof spec, world.bucket ? "s3://bucket/job" : "file:%s", world.folder);
     if (spotnik_discovery_new(spec, self, &self->peers) != 0)
         return false;
     if (spotnik_discovery_find(self->peers, true, FIND_NS, is_noticed, self, &found, &sponsor)
@@ -201,12 +201,15 @@ static uint16_t port_of(const struct spotnik_runtime *process)
 
 struct spotnik_runtime *process_start(uint32_t host)
 {
+    static uint8_t key[32];
+
     if (world.process_count == PROCESSES_MAX || world.host[host].boot == 0)
         return NULL;
     struct spotnik_runtime *process = &world.process[world.process_count];
     *process = (struct spotnik_runtime){ .number = world.process_count++,
                                          .host = host,
                                          .alive = true,
+                                         .stale_ns = world.stale_ns,
                                          .clock_ns = world.host[host].clock_ns };
     process->kernel = (struct spotnik_process){ .boot = world.host[host].boot,
                                                 .pid = 100 + process->number,
@@ -220,7 +223,8 @@ struct spotnik_runtime *process_start(uint32_t host)
     self->address[15] = (uint8_t)host;
     self->port = port_of(process);
     memset(process->credentials.job, 1, sizeof process->credentials.job);
-    memset(process->credentials.key, 2, sizeof process->credentials.key);
+    memset(key, 2, sizeof key);
+    process->credentials.key = key;
     world_tell("%u starts on host %u", process->number, host);
     task_detach(task_new(process, process_main, process));
     return process;

@@ -73,6 +73,7 @@ struct spotnik_runtime {
     struct spotnik_founding past;
     uint64_t parted_ns;    /* since when it is in no majority; 0: it is */
     uint64_t refreshed_ns; /* world time: when its last good refresh of its record began */
+    uint64_t stale_ns;     /* T, or what it takes until that record is stale */
     /* when it ran last; when its last look at the folder began; since when it must look again
      * before it commits (0: it need not) */
     uint64_t event_ns, looked_ns, barred_ns;
@@ -85,6 +86,7 @@ struct spotnik_runtime {
 struct world {
     uint64_t seed;
     bool trace, healing;
+    bool bucket;      /* and no folder: its objects are files there (bucket.c) */
     bool leaves;      /* members are told to go, and jobs end */
     bool damages;     /* somebody removes and tears files in the folder */
     bool fixed_ports; /* the next process of a host listens where one that died did */
@@ -124,6 +126,7 @@ bool lineage_enter(struct lineage *lineage, struct spotnik_runtime *joiner,
 void lineage_leave(struct spotnik_runtime *process);
 void lineage_survivors_check(const struct lineage *newer);
 void lineages_tick(void);
+bool lineages_are_hidden(void);
 
 /* fault.c */
 void *fault_main(void *unused);

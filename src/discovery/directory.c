@@ -161,13 +161,27 @@ static bool is_founder(const struct spotnik_discovery_search *search,
            && spotnik_id_equal(record->member.id, search->watch.founding_record.record.member.id);
 }
 
-/* A member of a replaced lineage does not block a founding. The exception is a member that has just
- * replaced it from its memory, and has not yet written its record again. */
+/* Has the member of this record seen the youngest founding? It looks as often as it refreshes its
+ * record. Where that is as often as we do, is_quiet() is long enough. */
+static bool has_seen(const struct spotnik_discovery_search *search,
+                     const struct spotnik_record *record, const struct spotnik_question *question)
+{
+    uint64_t looks_ns = spotnik_record_stale_ns(record, 0),
+             refresh_ns = search->discovery->times.refresh_ns;
+    return question->reply != SPOTNIK_DISCOVERY_REPLY_IN_VIEW
+           && (looks_ns <= 3 * refresh_ns
+               || search->watch.founding_record.unchanged_ns >= looks_ns);
+}
+
+/* A member of a replaced lineage does not block a founding, once it has ended for it: a founding
+ * that its maker has given up may have been written just now. The exception is a member that has
+ * just replaced it from its memory, and has not yet written its record again. */
 static bool is_past(const struct spotnik_discovery_search *search,
-                    const struct spotnik_record *record)
+                    const struct spotnik_record *record, const struct spotnik_question *question)
 {
     return has_founding_record(search) && record->generation != 0
-           && record->generation < search->watch.generation && !is_founder(search, record);
+           && record->generation < search->watch.generation && !is_founder(search, record)
+           && has_seen(search, record, question);
 }
 
 /* A live writer would have written by now. */
@@ -215,7 +229,7 @@ static void record_liveness_check(struct spotnik_discovery_search *search, uint3
     uint64_t time_left_ns,
         stale_ns = spotnik_record_stale_ns(&entry->record, search->discovery->times.stale_ns);
     bool whole = entry->reading == SPOTNIK_READING_RECORD;
-    if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record)))
+    if (whole && (is_own(search, &entry->record) || is_past(search, &entry->record, question)))
         return;
     enum spotnik_discovery_liveness liveness =
         spotnik_discovery_liveness_check(entry, question, &search->discovery->times, why,
@@ -331,10 +345,11 @@ int spotnik_directory_found(struct spotnik_discovery_search *search, uint64_t st
     (void)spotnik_witness_offer(discovery, &founding);
     rc = spotnik_founding_record_make(discovery, &founding, step);
     if (rc == 0
-        && spotnik_watcher_has_woken(watch, &search->self, discovery->store,
-                                     discovery->times.stale_ns, seen + 1)) {
+        && (spotnik_watcher_has_woken(watch, &search->self, discovery->store,
+                                      discovery->times.stale_ns, seen + 1)
+            || !spotnik_founding_record_stands(discovery, &founding))) {
         spotnik_founding_record_take_back(discovery, &founding);
-        rc = -EAGAIN; /* somebody turned out to be alive */
+        rc = -EAGAIN; /* somebody turned out to be alive, or has founded since */
     }
     spotnik_witness_remove(discovery->store, rc != 0 ? founding.id : before.id);
     if (rc != 0)

@@ -261,7 +261,6 @@ int spotnik_discovery_find(struct spotnik_discovery *discovery, bool may_found, 
     int rc = search_run(&search, until_ns, stop, context, &found);
     waiting_tell(&search, true);
     spotnik_watcher_done(&search.watch);
-    explicit_bzero(search.self.key, sizeof search.self.key);
     if (rc != 0)
         return rc;
     *ret_found = found;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding a first live member, and founding the job (docs/design/0002-finding-the-job.md).
  *
- * A spec is "host:port,host:port,...", "file:DIR" or "s3://bucket/name". "Join existing" wins over "form new". A job is
+ * A spec is "host:port,host:port,...", "file:DIR" or a bucket. "Join existing" wins over "form new". A job is
  * founded once: by the process that creates the file DIR/genesis-<n>, or that all listed processes
  * vote for. It knows nothing of what happens inside the job. */
 #ifndef SPOTNIK_DISCOVERY_DISCOVERY_H

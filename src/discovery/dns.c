@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names instead of addresses. See dns.h. */
+#include "base/assert.h"
 #include "discovery/dns.h"
 
 #include <netdb.h>
@@ -163,6 +164,7 @@ static int family_of(const struct addrinfo *list, const uint8_t *own)
     for (const struct addrinfo *at = list; at != NULL; at = at->ai_next)
         if (at->ai_family == family)
             return family;
+    SPOTNIK_ASSERT(list != NULL);
     return list->ai_family;
 }
 

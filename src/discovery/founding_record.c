@@ -56,7 +56,6 @@ int spotnik_founding_record_make(struct spotnik_discovery *discovery,
     int rc = spotnik_founding_record_parse(name) == founding->generation
                  ? spotnik_record_write(&credentials, &record, discovery->store, name, true)
                  : -ERANGE;
-    explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }
 
@@ -69,7 +68,6 @@ static enum spotnik_reading founding_record_read(struct spotnik_discovery *disco
     spotnik_founding_record_name(generation, name);
     enum spotnik_reading reading =
         spotnik_record_read(&credentials, discovery->store, name, ret, &print, NULL);
-    explicit_bzero(&credentials, sizeof credentials);
     return reading;
 }
 
@@ -82,6 +80,17 @@ void spotnik_founding_record_take_back(struct spotnik_discovery *discovery,
     if (founding_record_read(discovery, founding->generation, &record) == SPOTNIK_READING_RECORD
         && record.founding == founding->id)
         (void)spotnik_objects_delete(discovery->store, name);
+}
+
+bool spotnik_founding_record_stands(struct spotnik_discovery *discovery,
+                                    const struct spotnik_founding *founding)
+{
+    struct spotnik_record record;
+    uint64_t last;
+    return spotnik_founding_record_highest(discovery->store, &last) == 0
+           && last == founding->generation
+           && founding_record_read(discovery, last, &record) == SPOTNIK_READING_RECORD
+           && record.founding == founding->id;
 }
 
 /* ---- what members see ---- */

@@ -152,6 +152,10 @@ int spotnik_founding_record_make(struct spotnik_discovery *discovery,
 /* Take it back: somebody turned out to be alive. */
 void spotnik_founding_record_take_back(struct spotnik_discovery *discovery,
                                        const struct spotnik_founding *founding);
+/* Is it there, and the last one? The request that made it may have taken so long that another
+ * process has founded since. Blocking. */
+bool spotnik_founding_record_stands(struct spotnik_discovery *discovery,
+                                    const struct spotnik_founding *founding);
 /* founded_at.c: now, as the date of a founding; SPOTNIK_BORN_UNKNOWN where the clock has never been
  * set. */
 uint64_t spotnik_discovery_founded_at_ms(void);

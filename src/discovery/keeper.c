@@ -109,7 +109,6 @@ static void look_round(struct spotnik_discovery *discovery, uint64_t epoch)
                         &discovery->spec.listed[discovery->look_next++ % discovery->spec.count],
                         epoch);
     }
-    explicit_bzero(&credentials, sizeof credentials);
 }
 
 /* ---- the thread ---- */

@@ -303,5 +303,4 @@ void spotnik_discovery_announce(struct spotnik_discovery *discovery,
                 (void)spotnik_runtime_is_foreign(discovery->runtime, &question[i].answer);
     }
     free(member);
-    explicit_bzero(&self, sizeof self);
 }

@@ -203,7 +203,6 @@ int spotnik_discovery_record_refresh(struct spotnik_discovery *discovery)
         vanished_note(discovery, name);
     snprintf(discovery->written, sizeof discovery->written, "%s", rc == 0 ? name : "");
     pthread_mutex_unlock(&discovery->writing);
-    explicit_bzero(&credentials, sizeof credentials);
     return rc;
 }
 
@@ -276,7 +275,6 @@ bool spotnik_discovery_was_here(const struct spotnik_record *record)
          discovery = discovery->next) {
         struct spotnik_credentials credentials = spotnik_discovery_credentials(discovery);
         is_here |= spotnik_id_equal(credentials.self.id, record->member.id);
-        explicit_bzero(&credentials, sizeof credentials);
     }
     pthread_mutex_unlock(&here_lock);
     return !is_here;
@@ -302,7 +300,6 @@ void spotnik_discovery_over_set(struct spotnik_discovery *discovery, bool interr
     record_make(discovery, &credentials, &record);
     if (over_name(discovery, interrupted, name))
         (void)spotnik_record_write(&credentials, &record, discovery->store, name, false);
-    explicit_bzero(&credentials, sizeof credentials);
 }
 
 bool spotnik_discovery_is_over(struct spotnik_discovery *discovery)
@@ -315,6 +312,5 @@ bool spotnik_discovery_is_over(struct spotnik_discovery *discovery)
     if (over_name(discovery, false, name)) /* signed, as all records are */
         over = spotnik_record_read(&credentials, discovery->store, name, &record, &print, NULL)
                == SPOTNIK_READING_RECORD;
-    explicit_bzero(&credentials, sizeof credentials);
     return over;
 }

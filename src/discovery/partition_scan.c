@@ -144,5 +144,4 @@ void spotnik_discovery_parked(struct spotnik_discovery *discovery, const spotnik
     }
     free(search->question);
     search->question = NULL;
-    explicit_bzero(search->self.key, sizeof search->self.key);
 }

@@ -8,6 +8,7 @@
 #include "link/address.h"
 #include "discovery/dns.h"
 #include "spotnik/spotnik.h"
+#include "store/store.h"
 
 static int store_parse(const char *text, struct spotnik_discovery_spec *spec)
 {
@@ -56,12 +57,17 @@ int spotnik_discovery_spec_parse(const char *text, const uint8_t *own,
     memset(ret_spec, 0, sizeof *ret_spec);
     if (strncmp(text, "file:", 5) == 0)
         return store_parse(text + 5, ret_spec);
-    if (strncmp(text, "s3://", 5) == 0)
+    if (spotnik_objects_is_bucket(text))
         return store_parse(text, ret_spec);
     if (strncmp(text, "dns://", 6) == 0)
         return spotnik_dns_parse(text + 6, ret_spec);
     if (strncmp(text, "hosts:", 6) == 0)
         return spotnik_hosts_file_parse(text + 6, ret_spec);
+    if (spotnik_objects_is_foreign(text))
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_PEERS: \"%.60s\" is of no kind that is known; write "
+                                    "host:port,..., file:DIR, " SPOTNIK_OBJECTS_URLS,
+                                    text);
     int rc = 0;
     for (const char *at = text; rc == 0 && at != NULL;) {
         const char *comma = strchr(at, ',');
@@ -77,7 +83,7 @@ int spotnik_discovery_spec_parse(const char *text, const uint8_t *own,
     if (rc == 0 && ret_spec->count == 0)
         rc = spotnik_error_return(
             SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_PEERS is empty; write host:port,..., file:DIR or s3://BUCKET/NAME, or unset "
-            "it for a job of one");
+            "SPOTNIK_PEERS is empty; write host:port,..., file:DIR, " SPOTNIK_OBJECTS_URLS
+            ", or unset it for a job of one");
     return rc;
 }

@@ -39,7 +39,7 @@ struct spotnik_objects {
 };
 
 int spotnik_objects_directory_open(const char *path, struct spotnik_objects **ret_store);
-int spotnik_s3_open(const char *where, struct spotnik_objects **ret_store);
+int spotnik_objects_bucket_open(const char *where, struct spotnik_objects **ret_store);
 
 /* Before each call of store.h. */
 void spotnik_objects_why_reset(void);

@@ -16,13 +16,21 @@ static const struct spotnik_objects_kind *begin(const struct spotnik_objects *st
 
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store)
 {
-    return spotnik_objects_is_bucket(where) ? spotnik_s3_open(where, ret_store)
+    return spotnik_objects_is_bucket(where) ? spotnik_objects_bucket_open(where, ret_store)
                                             : spotnik_objects_directory_open(where, ret_store);
+}
+
+bool spotnik_objects_is_foreign(const char *where)
+{
+    size_t scheme = strspn(where, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
+    return !spotnik_objects_is_bucket(where) && strncmp(where, "file:", 5) != 0 && scheme > 0
+           && strncmp(where + scheme, "://", 3) == 0;
 }
 
 bool spotnik_objects_is_bucket(const char *where)
 {
-    return strncmp(where, "s3://", 5) == 0;
+    return strncmp(where, "s3://", 5) == 0 || strncmp(where, "gs://", 5) == 0
+           || strncmp(where, "az://", 5) == 0;
 }
 
 void spotnik_objects_close(struct spotnik_objects *store)

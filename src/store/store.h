@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small named objects that the machines of a job share, in a folder (store_directory.c) or a
- * bucket (store_s3.c); see docs/design/0041-stores.md. A name has no slash, and at most
+ * bucket (store_bucket.c); see docs/design/0041-stores.md. A name has no slash, and at most
  * SPOTNIK_OBJECTS_NAME_MAX bytes. An object appears whole or not at all. All calls block, and any
  * thread may call them at any time. They return 0 or -errno; spotnik_objects_why() words the
  * error. */
@@ -14,15 +14,17 @@
 
 #define SPOTNIK_OBJECTS_NAME_MAX 127
 #define SPOTNIK_OBJECTS_TEXT_MAX 63 /* of a register */
+#define SPOTNIK_OBJECTS_URLS "s3://BUCKET/NAME, gs://BUCKET/NAME or az://CONTAINER/NAME"
 
 struct spotnik_objects;
 
-/* `where`: "s3://bucket/name", or the path of a folder, which must exist for the other calls.
+/* `where`: SPOTNIK_OBJECTS_URLS, or the path of a folder, which must exist for the other calls.
  * *ret_store is the caller's until _close(). Errors, by spotnik_error_return(): ARGUMENT, MEMORY,
  * SYSTEM (no libcurl or expat; the detail says what to install). A call to a bucket ends within
  * 10 s; one to a folder ends when its file system does. */
 int spotnik_objects_open(const char *where, struct spotnik_objects **ret_store);
 bool spotnik_objects_is_bucket(const char *where);
+bool spotnik_objects_is_foreign(const char *where);        /* a URL that no kind of store takes */
 void spotnik_objects_close(struct spotnik_objects *store); /* accepts NULL */
 
 /* Why this thread's last call failed with `rc`. Valid until the thread's next call. */

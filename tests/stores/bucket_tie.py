@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two members on two hosts that share nothing but a bucket: bucket_tie.py WORKER SPOTNIK
+"""Two members on two hosts that share nothing but a bucket: bucket_tie.py SCHEME WORKER SPOTNIK
 
 Each host in turn vanishes, from the other one and from the bucket, without a word. The other one goes on alone
 within T. Without a tie-breaker one of the two would wait for ever. It also goes on to write checkpoints into the
-bucket, and after its own loss a new process there resumes. Needs root and the program `ip`.
+bucket, and after its own loss a new process there resumes. Then the same while the bucket is away: the
+survivor waits, and goes on when the bucket is back; the other one never goes on alone. Needs root and the program `ip`.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bucket_checkpoints import EVERY, Saved
-from bucket_jobs import Member, key_make
-from stand_in import Bucket, StandIn, environment
+from bucket_jobs import Case, Member, key_make
+from stand_in import Bucket
+from stand_ins import SERVICES, stand_in
 
 SERVER, HOSTS, NET, PORT, STALE_S = "spotnik-bucket", ("spotnik-left", "spotnik-right"), "10.79.41", 9000, 20
 
@@ -63,7 +65,8 @@ class Tie(Saved):
 
 
 def vanish(worker: str, spotnik: str, key: str, gone: int) -> None:
-    case = Tie(worker, spotnik, Bucket(), environment(f"{NET}.254", PORT), key, f"tie-{gone}")
+    finding = SERVICES[Case.scheme][1](f"{NET}.254", PORT)
+    case = Tie(worker, spotnik, Bucket(), finding, key, f"tie-{gone}")
     try:
         for host in HOSTS:
             case.start_on(host)
@@ -86,31 +89,70 @@ def vanish(worker: str, spotnik: str, key: str, gone: int) -> None:
         case.end(signal.SIGKILL)
 
 
+def vanish_while_away(worker: str, spotnik: str, key: str, tell: Callable[[str], None]) -> None:
+    """With the hosts' cables down, nothing is asked of the bucket, which then comes back."""
+    finding = SERVICES[Case.scheme][1](f"{NET}.254", PORT)
+    case = Tie(worker, spotnik, Bucket(), finding, key, "tie-away")
+    try:
+        for host in HOSTS:
+            case.start_on(host)
+        case.until_together()
+        vanished, survivor = case.members
+        vanished.alone = False  # it was, before the other one joined
+        tell("away")
+        ip("-n", SERVER, "link", "set", HOSTS[0], "down")
+        begun = time.monotonic()
+        case.until("silent for 2 T", lambda: time.monotonic() > begun + 2 * STALE_S)
+        if survivor.size != 2 or survivor.error:
+            raise SystemExit(f"tie-away: decided without the bucket: {survivor.size} {survivor.error}")
+        tell("back")
+        case.until("alone", lambda: survivor.size == 1)
+        step = survivor.step
+        ip("-n", SERVER, "link", "set", HOSTS[0], "up")
+        case.until("the other one ended, or in the job", lambda: vanished.error != "" or vanished.step > step)
+        if vanished.alone:
+            raise SystemExit("tie-away: both went on alone")
+        print(f"the bucket was away: the tie waited, and is decided once ({vanished.error or 'joined'})", flush=True)
+    finally:
+        ip("-n", SERVER, "link", "set", HOSTS[0], "up")
+        case.end(signal.SIGKILL)
+
+
 def serve() -> None:
-    server = StandIn(f"{NET}.254", PORT)
+    server = stand_in(Case.scheme, f"{NET}.254", PORT)
     print("ready", flush=True)
-    sys.stdin.read()
+    for word in sys.stdin:
+        server.bucket.away = "" if word.strip() == "away" else None
+        print("done", flush=True)
     server.close()
 
 
 def main(worker: str, spotnik: str) -> None:
     with network(), tempfile.TemporaryDirectory() as folder:
         key = key_make(folder)
-        command = ["ip", "netns", "exec", SERVER, sys.executable, __file__, "--serve"]
+        command = ["ip", "netns", "exec", SERVER, sys.executable, __file__, Case.scheme, "--serve"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdout.readline()
+
+            def tell(word: str) -> None:
+                process.stdin.write(f"{word}\n".encode())
+                process.stdin.flush()
+                process.stdout.readline()
+
             for gone in range(len(HOSTS)):
                 vanish(worker, spotnik, key, gone)
+            vanish_while_away(worker, spotnik, key, tell)
             process.stdin.close()
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
+    Case.scheme, *given = sys.argv[1:]
+    if given == ["--serve"]:
         serve()
     elif os.geteuid() != 0 or shutil.which("ip") is None:
         print("skipped: network namespaces need root and the program ip")
         sys.exit(77)
     else:
-        main(sys.argv[1], sys.argv[2])
+        main(*given)

@@ -25,18 +25,23 @@ from bucket_jobs import Case, key_make, many, total_loss
 from stand_in import Bucket, environment
 
 START_S = 60
+claims: list[socket.socket] = []  # of ports, for as long as this process lives
 
 
 def ports(count: int) -> list[int]:
-    """Free ones below 20000: the server takes each plus 10000, too."""
+    """Free ones below 20000: the server takes each plus 10000, too. Tests that run at once get different ones."""
     found: list[int] = []
     for port in range(15000, 20000):
+        claim = socket.socket(socket.AF_UNIX)
         with socket.socket() as one, socket.socket() as other:
             try:
+                claim.bind(f"\0spotnik-test-port-{port}")
                 one.bind(("127.0.0.1", port))
                 other.bind(("127.0.0.1", port + 10000))
             except OSError:
+                claim.close()
                 continue
+            claims.append(claim)
             found.append(port)
         if len(found) == count:
             return found
@@ -51,7 +56,7 @@ def until_answered(url: str, method: str) -> None:
             urllib.request.urlopen(urllib.request.Request(url, method=method)).close()
             return
         except OSError as error:
-            if isinstance(error, urllib.error.HTTPError) and error.code == 403:
+            if isinstance(error, urllib.error.HTTPError) and error.code in (400, 403):
                 return
             if time.monotonic() > end:
                 raise

@@ -1,29 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for S3, in memory: objects, conditions, listings, ranges, uploads in parts. Signatures are not checked;
-SeaweedFS does that. Digests of bodies are.
+SeaweedFS does that. Digests of bodies are. stand_in_google.py and stand_in_azure.py differ from it in words.
 
 What goes wrong is chosen by the first part of a key:
 
     lost/...            every other PUT is carried out, and its answer is lost
+    late/...            every other PUT gets no answer, and is carried out after the next PUT but two
     busy/...            every other request of a kind gets 503 with Retry-After: 0
+    centuries/...       all get 503, and are to come again in 584 years
     unconditional/...   conditions are ignored
-    pages/...           a listing has two keys a page
+    pages/...           a listing has two keys a page, and its tokens have 1,500 bytes and more
+    endless/...         the same, with tokens of 3,000 bytes and more
     expired/...         the first request of each kind finds that the token has ended
     as-NAME/...         requests that are not signed with the key NAME are refused
-    torn/...            every other body arrives with a byte changed
+    torn/...            bodies arrive with a byte changed
 
 It is a metadata service, too, which gives the credentials of a role: the key ROLE. To who shows the token
-"the+token/of=this" it gives those of a container, and of a web identity: the keys CONTAINER and IDENTITY.
+"the+token/of=this" it gives those of a container, and of a web identity: the keys CONTAINER and IDENTITY. Below
+/latest/busy/ every other answer is 503.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 import sys
 import threading
 import urllib.parse
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from xml.sax.saxutils import escape
@@ -37,7 +43,10 @@ class Bucket:
         self.objects: dict[str, bytes] = {}
         self.requests = 0
         self.turns: dict[str, int] = {}
-        self.uploads: dict[str, dict[int, bytes]] = {}  # parts by number
+        self.uploads: dict[str, dict[Any, bytes]] = {}  # parts by number
+        self.late: list[tuple[Handler, str, bytes]] = []  # puts that are still on their way
+        self.versions: dict[str, int] = {}  # how often each was written
+        self.watched: Callable[[], bool] | None = None  # asked at each request; false: it is not carried out
         self.away: str | None = None  # what begins with it is answered with nothing but 503
 
     def is_turn(self, fault: str, key: str, method: str) -> bool:
@@ -48,14 +57,20 @@ class Bucket:
         return self.turns[method] % 2 == 1
 
 
+@functools.lru_cache(maxsize=4)  # a large object is read by many ranges
 def etag(data: bytes) -> str:
     return f'"{hashlib.md5(data).hexdigest()}"'
 
 
 class Handler(BaseHTTPRequestHandler):
+    """What differs between services is in the attributes, and in methods that the other stand-ins have, too."""
+
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     bucket: Bucket
+    services = ("/latest/",)  # paths that are no object's
+    id_header, torn, expired = "x-amz-request-id", (400, "XAmzContentSHA256Mismatch"), (403, "ExpiredToken")
+    stored, deleted, upload_id = 200, 204, "{key}+{number}"
 
     def log_message(self, *args: object) -> None:
         pass
@@ -64,7 +79,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("x-amz-request-id", f"{self.bucket.requests:016X}")
+        self.send_header(self.id_header, f"{self.bucket.requests:016X}")
+        if body.startswith(b"<"):
+            self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -76,9 +93,11 @@ class Handler(BaseHTTPRequestHandler):
         """IMDSv2: a token for a header, and with the token the role's credentials."""
         role = {"AccessKeyId": "ROLE", "SecretAccessKey": "secret", "Token": "of-the-role"}
         asked = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()))
-        if self.path == "/latest/api/token" and self.command == "PUT":
+        if self.path.startswith("/latest/busy/") and self.bucket.is_turn("busy", "busy/", "credentials"):
+            self.answer(503)
+        elif self.path == "/latest/api/token" and self.command == "PUT":
             self.answer(200, b"metadata-token")
-        elif self.path == "/latest/container" and self.headers.get("Authorization") == "the+token/of=this":
+        elif self.path.endswith("/container") and self.headers.get("Authorization") == "the+token/of=this":
             self.answer(200, json.dumps({**role, "AccessKeyId": "CONTAINER"}).encode())
         elif self.path == "/latest/sts" and asked.get("WebIdentityToken") == "the+token/of=this":
             names = ("AccessKeyId", "SecretAccessKey", "SessionToken")
@@ -104,51 +123,63 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self) -> None:
         """The path is /bucket/key."""
         path, _, query = self.path.partition("?")
-        if path.startswith("/latest/"):
+        if path.startswith(self.services):
             self.answer_metadata()
             return
-        key = urllib.parse.unquote(path).split("/", 2)[2]
+        key = self.key_of(urllib.parse.unquote(path))
         data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         asked = dict(urllib.parse.parse_qsl(query))
         with self.bucket.lock:
             self.bucket.requests += 1
+            if self.bucket.watched is not None and not self.bucket.watched():
+                self.close_connection = True
+                return
             place = key or asked.get("prefix", "")
             if self.bucket.away is not None and place.startswith(self.bucket.away):
                 self.refuse(503, "SlowDown", Retry_After="0")
             elif self.is_torn(key, data):
-                self.refuse(400, "XAmzContentSHA256Mismatch")
+                self.refuse(*self.torn)
             elif self.bucket.is_turn("busy", place, self.command):
                 self.refuse(503, "SlowDown", Retry_After="0")
+            elif place.startswith("centuries/"):
+                self.refuse(503, "SlowDown", Retry_After="18446744073")  # 2^64 ns, but for one second
             elif self.bucket.is_turn("expired", key, self.command):
-                self.refuse(403, "ExpiredToken")
+                self.refuse(*self.expired)
             elif self.is_refused(key):
                 pass
             elif self.command == "GET" and not key:
-                self.list_keys(asked["prefix"], asked.get("continuation-token", ""))
-            elif "uploads" in query or "uploadId" in asked:
+                self.list_keys(asked["prefix"], asked.get("continuation-token", asked.get("marker", "")))
+            elif asked.keys() & {"uploadId", "comp"} or "uploads" in query:
                 self.handle_upload(key, data, asked)
             else:
                 getattr(self, self.command.lower())(key, data)
 
     do_GET = do_PUT = do_POST = do_DELETE = handle_any  # noqa: N815
 
+    def key_of(self, path: str) -> str:
+        return path.split("/", 2)[2]
+
     def is_torn(self, key: str, data: bytes) -> bool:
         """Does the body differ from its digest?"""
-        if data and self.bucket.is_turn("torn", key, self.command):
+        if data and key.startswith("torn/"):
             data = bytes([data[0] ^ 1]) + data[1:]
-        return self.headers.get("x-amz-content-sha256") != hashlib.sha256(data).hexdigest()
+        return not self.has_digest(data)
+
+    def has_digest(self, data: bytes) -> bool:
+        return self.headers.get("x-amz-content-sha256") == hashlib.sha256(data).hexdigest()
 
     def handle_upload(self, key: str, data: bytes, asked: dict[str, str]) -> None:
         """An object in parts: begun, a part of it, ended, given up."""
-        upload = asked.get("uploadId", f"{key}+{self.bucket.requests}")
+        upload = asked.get("uploadId", self.upload_id.format(key=key, number=self.bucket.requests))
         if self.command == "POST" and "uploadId" not in asked:
             self.bucket.uploads[upload] = {}
-            self.answer(200, f"<R><UploadId>{escape(upload)}</UploadId></R>".encode())
+            name, space = "InitiateMultipartUploadResult", "http://s3.amazonaws.com/doc/2006-03-01/"
+            self.answer(200, f'<{name} xmlns="{space}"><UploadId>{escape(upload)}</UploadId></{name}>'.encode())
         elif upload not in self.bucket.uploads:
             self.refuse(404, "NoSuchUpload")
         elif self.command == "PUT":
             self.bucket.uploads[upload][int(asked["partNumber"])] = data
-            self.answer(200, ETag=etag(data))
+            self.answer(200, **self.part_facts(data))
         elif self.command == "POST":
             parts = self.bucket.uploads.pop(upload)
             wanted = [f"<ETag>{etag(parts[number])}</ETag>" for number in sorted(parts)]
@@ -165,46 +196,76 @@ class Handler(BaseHTTPRequestHandler):
         if data is None:
             self.refuse(404, "NoSuchKey")
             return
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("x-ms-range", self.headers.get("Range", "")))
         if asked is None:
-            self.answer(200, data, ETag=etag(data))
+            self.answer(200, data, **self.facts(key))
         elif int(asked[1]) >= len(data):
             self.refuse(416, "InvalidRange")
         else:
-            self.answer(206, data[int(asked[1]) : int(asked[2]) + 1], ETag=etag(data))
+            part = data[int(asked[1]) : int(asked[2]) + 1]
+            place = f"bytes {asked[1]}-{int(asked[1]) + len(part) - 1}/{len(data)}"
+            self.answer(206, part, Content_Range=place, **self.facts(key))
 
-    def put(self, key: str, data: bytes) -> None:
+    def part_facts(self, data: bytes) -> dict[str, str]:
+        return {"ETag": etag(data)}
+
+    def facts(self, key: str) -> dict[str, str]:
+        """Headers that tell the object's version."""
+        return {"ETag": etag(self.bucket.objects[key])}
+
+    def condition_fails(self, key: str) -> tuple[int, str] | None:
         there = self.bucket.objects.get(key)
         match = self.headers.get("If-Match")
         fails = there is not None if self.headers.get("If-None-Match") == "*" else False
         fails |= match is not None and (there is None or match != etag(there))
-        if fails and not key.startswith("unconditional/"):
-            self.refuse(412, "PreconditionFailed")
+        return (412, "PreconditionFailed") if fails else None
+
+    def put(self, key: str, data: bytes) -> None:
+        if self.bucket.is_turn("late", key, "PUT"):
+            self.bucket.late.append((self, key, data))
+            self.close_connection = True
             return
-        self.store(key, data)
+        self.put_now(key, data)
+        if key.startswith("late/") and len(self.bucket.late) > 1:
+            other, key, data = self.bucket.late.pop(0)
+            if other.condition_fails(key) is None:
+                self.bucket.objects[key] = data
+
+    def put_now(self, key: str, data: bytes) -> None:
+        failure = self.condition_fails(key)
+        if failure is not None and not key.startswith("unconditional/"):
+            self.refuse(*failure)
+        else:
+            self.store(key, data)
 
     def store(self, key: str, data: bytes) -> None:
         self.bucket.objects[key] = data
+        self.bucket.versions[key] = self.bucket.versions.get(key, 0) + 1
         if self.bucket.is_turn("lost", key, "PUT"):
             self.close_connection = True
         else:
-            self.answer(200, ETag=etag(data))
+            self.answer(self.stored, **self.facts(key))
 
     def delete(self, key: str, _: bytes) -> None:
         self.bucket.objects.pop(key, None)
-        self.answer(204)
+        self.answer(self.deleted)
 
     def list_keys(self, prefix: str, after: str) -> None:
         """Objects, and folders below which there are any."""
         keys = [key for key in self.bucket.objects if key.startswith(prefix)]
         names = {prefix + key[len(prefix) :].split("/")[0] + "/" * ("/" in key[len(prefix) :]) for key in keys}
-        left = sorted(name for name in names if name > after)
-        page = left[: 2 if prefix.startswith("pages/") else 1000]
-        rows = "".join(self.row(name) for name in page)
-        cut = len(page) < len(left)
-        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if cut else ""
-        body = f"<IsTruncated>{str(cut).lower()}</IsTruncated><Prefix>{escape(prefix)}</Prefix>{token}{rows}"
-        self.answer(200, f"<ListBucketResult>{body}</ListBucketResult>".encode())
+        left = sorted(name for name in names if name > after.rstrip("="))
+        long = {"pages": 1500, "endless": 3000}.get(prefix.split("/")[0], 0)
+        page = left[: 2 if long else 1000]
+        self.answer(200, self.page_write(prefix, page, page[-1] + "=" * long if len(page) < len(left) else ""))
+
+    def page_write(self, prefix: str, names: list[str], after: str) -> bytes:
+        """A listing of the names; after: what asks for the next page, "": there is none."""
+        rows = "".join(self.row(name) for name in names)
+        token = f"<NextContinuationToken>{escape(after)}</NextContinuationToken>" if after else ""
+        cut = str(after != "").lower()
+        body = f"<IsTruncated>{cut}</IsTruncated><Prefix>{escape(prefix)}</Prefix>{token}{rows}"
+        return f"<ListBucketResult>{body}</ListBucketResult>".encode()
 
     def row(self, name: str) -> str:
         if name.endswith("/"):
@@ -236,11 +297,17 @@ def environment(address: str, port: int) -> dict[str, str]:
 class StandIn:
     """A running server, and the environment by which a process finds it."""
 
-    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        handler: type[Handler] = Handler,
+        found_by: Callable[[str, int], dict[str, str]] = environment,
+    ) -> None:
         self.bucket = Bucket()
-        self.server = Server((address, port), type("Bound", (Handler,), {"bucket": self.bucket}))
+        self.server = Server((address, port), type("Bound", (handler,), {"bucket": self.bucket}))
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.environment = environment(address, self.server.server_address[1])
+        self.environment = found_by(address, self.server.server_address[1])
 
     def close(self) -> None:
         self.server.shutdown()

@@ -1,129 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store in a bucket: what it keeps, and what becomes of requests whose answer is lost, of a busy
- * server and of one that ignores conditions. stand_in.py is the server, and says by which name what
- * goes wrong. */
+/* What signs requests to S3. The stand-in refuses in "as-NAME" what the key NAME has not signed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "spotnik/spotnik.h"
-#include "store/store.h"
-#include "tests.h"
-
-static struct spotnik_objects *store;
-
-static void store_open(const char *where)
-{
-    assert_int_equal(spotnik_objects_open(where, &store), 0);
-}
-
-static int store_close(void **state)
-{
-    (void)state;
-    spotnik_objects_close(store);
-    store = NULL;
-    return 0;
-}
-
-static void assert_holds(const char *name, const char *text)
-{
-    char there[100];
-    size_t size;
-    uint64_t version;
-    assert_int_equal(spotnik_objects_get(store, name, there, sizeof there, &size, &version), 0);
-    assert_int_equal(size, strlen(text));
-    assert_memory_equal(there, text, size);
-}
-
-/* Claim: what was put is read, up to the room there is; its version follows what it holds; one
- * process makes an object, and a name that was deleted is absent. */
-TEST_WITH(objects, NULL, store_close)
-{
-    char text[4];
-    size_t size;
-    uint64_t first, second, none;
-    store_open("s3://bucket/objects/of one+job/");
-    assert_int_equal(spotnik_objects_check(store, 1), 0);
-    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &none), -ENOENT);
-    assert_true(none == 0);
-    assert_int_equal(spotnik_objects_put(store, "a", 1, "01234567", 8), 0);
-    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &first), 0);
-    assert_int_equal(size, sizeof text);
-    assert_memory_equal(text, "0123", sizeof text);
-    assert_int_equal(spotnik_objects_put(store, "a", 1, "other", 5), 0);
-    assert_int_equal(spotnik_objects_get(store, "a", text, sizeof text, &size, &second), 0);
-    assert_true(first != 0 && second != 0 && first != second);
-    assert_int_equal(spotnik_objects_put_if_absent(store, "a", 1, "third", 5), -EEXIST);
-    assert_holds("a", "other");
-    assert_int_equal(spotnik_objects_delete(store, "a"), 0);
-    assert_int_equal(spotnik_objects_put_if_absent(store, "a", 1, "third", 5), 0);
-    assert_holds("a", "third");
-}
-
-/* Claim: a register goes to larger numbers only, to one text for each, and is not made by being
- * advanced. */
-TEST_WITH(registers, NULL, store_close)
-{
-    store_open("s3://bucket/registers");
-    assert_false(spotnik_objects_register_advance(store, "tie", 1, "a"));
-    assert_int_equal(spotnik_objects_register_make(store, "tie", "a"), 0);
-    assert_int_equal(spotnik_objects_register_make(store, "tie", "b"), -EEXIST);
-    assert_true(spotnik_objects_register_advance(store, "tie", 5, "b"));
-    assert_true(spotnik_objects_register_advance(store, "tie", 5, "b"));
-    assert_false(spotnik_objects_register_advance(store, "tie", 5, "a"));
-    assert_false(spotnik_objects_register_advance(store, "tie", 4, "a"));
-    assert_true(spotnik_objects_register_advance(store, "tie", 6, "a"));
-    spotnik_objects_register_delete(store, "tie");
-    assert_false(spotnik_objects_register_advance(store, "tie", 7, "a"));
-}
-
-/* Claim: a write that was carried out and not answered is known for ours, never for another's. */
-TEST_WITH(lost_answers, NULL, store_close)
-{
-    store_open("s3://bucket/lost");
-    for (int i = 0; i < 4; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "genesis-%d", i);
-        assert_int_equal(spotnik_objects_put_if_absent(store, name, 1, "ours", 4), 0);
-        assert_int_equal(spotnik_objects_put_if_absent(store, name, 1, "theirs", 6), -EEXIST);
-        assert_holds(name, "ours");
-    }
-    assert_int_equal(spotnik_objects_register_make(store, "tie", "a"), 0);
-    for (uint64_t number = 1; number < 5; number++) {
-        assert_true(spotnik_objects_register_advance(store, "tie", number, "b"));
-        assert_false(spotnik_objects_register_advance(store, "tie", number, "a"));
-    }
-}
-
-/* Claim: what a busy server refuses is sent again. */
-TEST_WITH(busy, NULL, store_close)
-{
-    store_open("s3://bucket/busy");
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
-        assert_holds("a", "b");
-        assert_int_equal(spotnik_objects_delete(store, "a"), 0);
-    }
-}
-
-/* Claim: when a token has ended the credentials are read again, and the request is sent again. */
-TEST_WITH(expired, NULL, store_close)
-{
-    store_open("s3://bucket/expired");
-    assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
-    assert_holds("a", "b");
-}
-
-static void assert_signed_as(const char *where)
-{
-    store_open(where);
-    assert_int_equal(spotnik_objects_put(store, "a", 1, "b", 1), 0);
-    spotnik_objects_close(store);
-    store = NULL;
-}
+#include "store_tests.h"
 
 static int keys_restore(void **state)
 {
@@ -137,16 +21,8 @@ static int keys_restore(void **state)
     return store_close(state);
 }
 
-static void file_make(char *path, const char *text)
-{
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    dprintf(fd, "%s", text);
-    close(fd);
-}
-
 /* Claim: a web identity comes before the role of a container, and that before the machine's. Each
- * shows its token. */
+ * shows its token. A service that is busy is asked again. */
 TEST_WITH(roles, NULL, keys_restore)
 {
     char token[] = "/tmp/spotnik-token-XXXXXX", url[100];
@@ -156,16 +32,19 @@ TEST_WITH(roles, NULL, keys_restore)
     unsetenv("AWS_ACCESS_KEY_ID");
     snprintf(url, sizeof url, "%s/latest/container", getenv("AWS_ENDPOINT_URL"));
     setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
-    assert_signed_as("s3://bucket/as-ROLE"); /* the container's service refuses: no token */
+    assert_signed_as("as-ROLE"); /* the container's service refuses: no token */
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token, 1);
-    assert_signed_as("s3://bucket/as-CONTAINER");
+    assert_signed_as("as-CONTAINER");
+    snprintf(url, sizeof url, "%s/latest/busy/container", getenv("AWS_ENDPOINT_URL"));
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url, 1);
+    assert_signed_as("as-CONTAINER");
     snprintf(url, sizeof url, "%s/latest/sts", getenv("AWS_ENDPOINT_URL"));
     setenv("AWS_ENDPOINT_URL_STS", url, 1);
     setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a", 1);
     setenv("AWS_WEB_IDENTITY_TOKEN_FILE", token, 1);
-    assert_signed_as("s3://bucket/as-IDENTITY");
+    assert_signed_as("as-IDENTITY");
     unlink(token);
-    assert_signed_as("s3://bucket/as-ROLE");
+    assert_signed_as("as-ROLE");
 }
 
 /* Claim: the variables come first, then the profile of the file, then the role of the machine. */
@@ -177,151 +56,11 @@ TEST_WITH(credentials, NULL, keys_restore)
     setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
     setenv("AWS_PROFILE", "other", 1);
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", getenv("AWS_ENDPOINT_URL"), 1);
-    assert_signed_as("s3://bucket/as-key");
+    assert_signed_as("as-key");
     unsetenv("AWS_ACCESS_KEY_ID");
-    assert_signed_as("s3://bucket/as-FILE");
+    assert_signed_as("as-FILE");
     unlink(path);
-    assert_signed_as("s3://bucket/as-ROLE");
-}
-
-/* Claim: a store that ignores conditions is refused, with the reason. */
-TEST_WITH(unconditional, NULL, store_close)
-{
-    store_open("s3://bucket/unconditional");
-    int rc = spotnik_objects_check(store, 1);
-    assert_int_equal(rc, -ENOTSUP);
-    assert_non_null(strstr(spotnik_objects_why(rc), "ignores If-None-Match"));
-}
-
-static int name_add(void *context, const char *name)
-{
-    strcat(context, name);
-    return strcmp(name, "stop") == 0 ? -ECANCELED : 0;
-}
-
-/* Claim: a listing of many pages is whole and without its prefix, and each() ends it. */
-TEST_WITH(pages, NULL, store_close)
-{
-    static const char *const names[] = { "a", "b", "c&<d>", "e", "f" };
-    char all[100] = "";
-    store_open("s3://bucket/pages/one");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_int_equal(spotnik_objects_put(store, names[i], 1, "", 0), 0);
-    assert_int_equal(spotnik_objects_list(store, name_add, all), 0);
-    assert_string_equal(all, "abc&<d>ef");
-    assert_int_equal(spotnik_objects_put(store, "stop", 1, "", 0), 0);
-    assert_int_equal(spotnik_objects_list(store, name_add, all), -ECANCELED);
-}
-
-/* ---- large objects ---- */
-
-#define LARGE ((size_t)70 << 20) /* more than one request holds */
-
-static uint8_t *large_make(void)
-{
-    uint8_t *bytes = malloc(LARGE);
-    assert_non_null(bytes);
-    for (size_t i = 0; i < LARGE; i++)
-        bytes[i] = (uint8_t)(i * 31 + (i >> 16));
-    return bytes;
-}
-
-/* Put it as three pieces that no request begins or ends with. */
-static int large_put(const char *name, uint8_t *bytes, size_t size, bool (*is_stopped)(void *))
-{
-    struct iovec piece[] = { { bytes, 5 }, { bytes + 5, size / 2 }, { NULL, 0 } };
-    piece[2] = (struct iovec){ bytes + 5 + size / 2, size - 5 - size / 2 };
-    return spotnik_objects_put_pieces(store, name,
-                                      &(struct spotnik_objects_pieces){
-                                          .piece = piece, .count = 3, .is_stopped = is_stopped });
-}
-
-static void assert_reads(const char *name, const uint8_t *bytes, size_t size)
-{
-    uint8_t *there = malloc(LARGE);
-    size_t got;
-    assert_non_null(there);
-    for (size_t at = 0; at <= size; at += LARGE / 3) {
-        assert_int_equal(spotnik_objects_get_range(store, name, at, there, LARGE / 3, &got), 0);
-        assert_int_equal(got, size - at < LARGE / 3 ? size - at : LARGE / 3);
-        assert_memory_equal(there, bytes + at, got);
-    }
-    free(there);
-}
-
-/* Claim: pieces become one object, in one request or in several, though answers are lost, the
- * server is busy, or a byte is changed on the way. Ranges are read, and end where the object does.
- */
-TEST_WITH(pieces, NULL, store_close)
-{
-    static const char *const places[] = { "s3://bucket/pieces", "s3://bucket/lost/pieces",
-                                          "s3://bucket/busy/pieces" };
-    uint8_t *bytes = large_make();
-    size_t got;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        store_open(places[i]);
-        assert_int_equal(large_put("in/one", bytes, 1000, NULL), 0);
-        assert_reads("in/one", bytes, 1000);
-        assert_int_equal(large_put("in/parts", bytes, LARGE, NULL), 0);
-        assert_reads("in/parts", bytes, LARGE);
-        assert_int_equal(spotnik_objects_get_range(store, "none", 0, bytes, 1, &got), -ENOENT);
-        spotnik_objects_close(store);
-    }
-    store = NULL;
-    free(bytes);
-}
-
-/* Claim: the store compares what arrives with its digest. */
-TEST_WITH(torn, NULL, store_close)
-{
-    uint8_t bytes[100] = "0123456789";
-    size_t got;
-    store_open("s3://bucket/torn");
-    int rc = large_put("a", bytes, sizeof bytes, NULL);
-    assert_int_equal(rc, -EIO);
-    assert_non_null(strstr(spotnik_objects_why(rc), "XAmzContentSHA256Mismatch"));
-    assert_int_equal(spotnik_objects_get_range(store, "a", 0, bytes, 1, &got), -ENOENT);
-}
-
-static bool always(void *context)
-{
-    (void)context;
-    return true;
-}
-
-/* Claim: an upload that is stopped leaves no object. */
-TEST_WITH(stopped, NULL, store_close)
-{
-    uint8_t *bytes = large_make();
-    size_t got;
-    store_open("s3://bucket/stopped");
-    assert_int_equal(large_put("a", bytes, LARGE, always), -ECANCELED);
-    assert_int_equal(spotnik_objects_get_range(store, "a", 0, bytes, 1, &got), -ENOENT);
-    free(bytes);
-}
-
-static int object_add(void *context, const struct spotnik_object *object)
-{
-    char line[100];
-    snprintf(line, sizeof line, "%s %llu %lld;", object->name, (unsigned long long)object->size,
-             (long long)object->written_s);
-    strcat(context, line);
-    return 0;
-}
-
-/* Claim: a walk shows what begins with the prefix, with sizes and times, and each folder once. */
-TEST_WITH(walk, NULL, store_close)
-{
-    static const char *const names[] = { "a", "ab", "ab/one", "ab/two", "b" };
-    char all[200] = "";
-    store_open("s3://bucket/pages/walk");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        assert_int_equal(spotnik_objects_put(store, names[i], 1, "xyz", 3), 0);
-    assert_int_equal(spotnik_objects_walk(store, "a", object_add, all), 0);
-    assert_string_equal(all, "b 3 1767323045;b/ 0 0;"); /* "a" itself has no name behind it */
-    all[0] = '\0';
-    assert_int_equal(spotnik_objects_walk(store, "ab/", object_add, all), 0);
-    assert_string_equal(all, "one 3 1767323045;two 3 1767323045;");
+    assert_signed_as("as-ROLE");
 }
 
 /* Claim: what is no bucket is an error of its own; without credentials there is a sentence. */

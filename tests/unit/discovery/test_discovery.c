@@ -127,6 +127,10 @@ TEST(specs_are_read)
     assert_int_equal(spotnik_discovery_spec_parse("s3://bucket/job", NULL, &spec), 0);
     assert_true(spec.is_store);
     assert_string_equal(spec.location, "s3://bucket/job");
+    assert_int_equal(spotnik_discovery_spec_parse("gs://bucket/job", NULL, &spec), 0);
+    assert_true(spec.is_store);
+    assert_int_equal(spotnik_discovery_spec_parse("az://container/job", NULL, &spec), 0);
+    assert_true(spec.is_store);
     assert_int_equal(spotnik_discovery_spec_parse("127.0.0.1:7000, [::1]:7001,", NULL, &spec), 0);
     assert_int_equal(spec.count, 2);
     assert_int_equal(spec.listed[0].port, 7000);
@@ -134,6 +138,7 @@ TEST(specs_are_read)
     const char *wrong[] = { "",
                             ",",
                             "file:",
+                            "abfs://container/job",
                             "127.0.0.1",
                             "127.0.0.1:99999",
                             "127.0.0.1:x",
@@ -177,6 +182,7 @@ TEST(records_are_signed)
                              SPOTNIK_READING_RECORD);
     }
     struct spotnik_credentials other = config.credentials;
+    other.key = key_copy(other.key);
     other.key[3] ^= 1;
     assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_KEY);
     other = config.credentials;

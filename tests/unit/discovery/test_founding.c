@@ -264,6 +264,33 @@ TEST_WITH(whoever_never_entered_blocks_nobody, directory_make, directory_clear)
 
 /* ---- what cannot be read ---- */
 
+/* A member of a bucket looks for younger foundings seldom. One that is there may have been written
+ * just now, though the job of its founder is over: the member may live, and commit, until it
+ * looks. */
+TEST_WITH(a_replaced_member_looks_first, directory_make, directory_clear)
+{
+    struct spotnik_record member = stranger_make(50), younger = stranger_make(60);
+    struct spotnik_runtime_config config;
+    struct seeker newcomer;
+    char over[64];
+    member.generation = 1;
+    member.founding = member.root = younger.root = 88;
+    member.every_ms = STALE_MS;
+    record_put(&member);
+    younger.generation = 2;
+    younger.founding = 90;
+    cluster_config(&config, 1);
+    assert_int_equal(spotnik_record_write(&config.credentials, &younger, store, "genesis-2", true),
+                     0);
+    snprintf(over, sizeof over, SPOTNIK_OVER_NAME, 90ULL);
+    assert_int_equal(spotnik_record_write(&config.credentials, &younger, store, over, true), 0);
+    seek(&newcomer, 1, 60 * SECOND);
+    assert_int_equal(newcomer.rc, 0);
+    assert_true(newcomer.found);
+    assert_true(newcomer.took_ns >= 3 * STALE_NS);
+    seeker_close(&newcomer);
+}
+
 TEST_WITH(a_torn_record_is_waited_for, directory_make, directory_clear)
 {
     struct writer writer = { .torn = true };

@@ -142,3 +142,18 @@ TEST_WITH(many_at_once, folder_make, folder_remove)
     assert_int_equal(spotnik_objects_get(store, "one", &read, sizeof read, &size, &version), 0);
     assert_int_equal(read, winner);
 }
+
+/* Claim: URLs of buckets, those of no kind that is known, and paths are told apart. */
+TEST(urls)
+{
+    static const char *const buckets[] = { "s3://a/b", "gs://a/b", "az://a/b" };
+    static const char *const foreign[] = { "abfs://a/b", "gcs://a/b", "https://a/b" };
+    static const char *const paths[] = { "/a/b", "a", "file:///a", "file:/a", "/a/s3://b", "a:b" };
+    for (int i = 0; i < 3; i++) {
+        assert_true(spotnik_objects_is_bucket(buckets[i]));
+        assert_false(spotnik_objects_is_foreign(buckets[i]));
+        assert_true(spotnik_objects_is_foreign(foreign[i]));
+    }
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        assert_false(spotnik_objects_is_bucket(paths[i]) || spotnik_objects_is_foreign(paths[i]));
+}

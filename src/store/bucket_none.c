@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of the S3 store where the library was built without the headers of libcurl or expat. */
+/* In place of the stores that are buckets where the library was built without the headers of
+ * libcurl or expat. */
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 #include "store/inside.h"
 
-int spotnik_s3_open(const char *where, struct spotnik_objects **ret_store)
+int spotnik_objects_bucket_open(const char *where, struct spotnik_objects **ret_store)
 {
     (void)ret_store;
     return spotnik_error_return(SPOTNIK_ERR_SYSTEM,

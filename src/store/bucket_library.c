@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading libcurl and expat, once for the process. */
-#include "store/s3_library.h"
+#include "store/bucket_library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #define EXPAT_SONAME "libexpat.so.1"
 #define CURL_OLDEST 0x075800 /* 7.88 signs conditions, and what S3 wants signed */
 
-static struct s3_library library;
+static struct bucket_library library;
 static const char *missing; /* NULL: all is there */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -30,22 +30,23 @@ static void load(void)
         missing = #name;
 #define TAKE_CURL(name) TAKE(curl, name)
 #define TAKE_EXPAT(name) TAKE(expat, name)
-    S3_CURL_CALLS(TAKE_CURL)
-    S3_EXPAT_CALLS(TAKE_EXPAT)
+    BUCKET_CURL_CALLS(TAKE_CURL)
+    BUCKET_EXPAT_CALLS(TAKE_EXPAT)
     if (missing == NULL
         && (library.curl_version_info(CURLVERSION_NOW)->version_num < CURL_OLDEST
             || library.curl_global_init(CURL_GLOBAL_DEFAULT) != 0))
         missing = CURL_SONAME " of version 7.88 or later";
 }
 
-int spotnik_s3_library(const struct s3_library **ret)
+int spotnik_bucket_library(const struct bucket_library **ret)
 {
     pthread_once(&once, load);
     if (missing != NULL)
-        return spotnik_error_return(SPOTNIK_ERR_SYSTEM,
-                                    "s3:// needs libcurl 7.88 and expat, and %s cannot be loaded; "
-                                    "install them (Debian: libcurl4 libexpat1)",
-                                    missing);
+        return spotnik_error_return(
+            SPOTNIK_ERR_SYSTEM,
+            "a bucket needs libcurl 7.88 and expat, and %s cannot be loaded; "
+            "install them (Debian: libcurl4 libexpat1)",
+            missing);
     *ret = &library;
     return 0;
 }

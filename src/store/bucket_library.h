@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libcurl and expat, loaded when a bucket is first wanted. */
-#ifndef SPOTNIK_STORE_S3_LIBRARY_H
-#define SPOTNIK_STORE_S3_LIBRARY_H
+#ifndef SPOTNIK_STORE_BUCKET_LIBRARY_H
+#define SPOTNIK_STORE_BUCKET_LIBRARY_H
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
@@ -10,7 +10,7 @@
 #undef curl_easy_setopt
 #undef curl_easy_getinfo
 
-#define S3_CURL_CALLS(X)                                                                           \
+#define BUCKET_CURL_CALLS(X)                                                                       \
     X(curl_global_init)                                                                            \
     X(curl_version_info)                                                                           \
     X(curl_easy_init)                                                                              \
@@ -20,10 +20,11 @@
     X(curl_easy_getinfo)                                                                           \
     X(curl_easy_perform)                                                                           \
     X(curl_easy_strerror)                                                                          \
+    X(curl_getdate)                                                                                \
     X(curl_slist_append)                                                                           \
     X(curl_slist_free_all)
 
-#define S3_EXPAT_CALLS(X)                                                                          \
+#define BUCKET_EXPAT_CALLS(X)                                                                      \
     X(XML_ParserCreate)                                                                            \
     X(XML_ParserFree)                                                                              \
     X(XML_SetUserData)                                                                             \
@@ -32,14 +33,14 @@
     X(XML_StopParser)                                                                              \
     X(XML_Parse)
 
-struct s3_library {
-#define S3_FIELD(name) __typeof__(name) *name;
-    S3_CURL_CALLS(S3_FIELD)
-    S3_EXPAT_CALLS(S3_FIELD)
-#undef S3_FIELD
+struct bucket_library {
+#define BUCKET_FIELD(name) __typeof__(name) *name;
+    BUCKET_CURL_CALLS(BUCKET_FIELD)
+    BUCKET_EXPAT_CALLS(BUCKET_FIELD)
+#undef BUCKET_FIELD
 };
 
 /* 0, or SPOTNIK_ERR_SYSTEM with what to install. They stay loaded. */
-int spotnik_s3_library(const struct s3_library **ret);
+int spotnik_bucket_library(const struct bucket_library **ret);
 
 #endif
