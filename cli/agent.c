@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run_host.h"
 #include "spotnik/spotnik.h"
 
 static uint64_t now_ns(void)
@@ -22,6 +23,11 @@ static uint64_t now_ns(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+static uint64_t oom_kills(void)
+{
+    return run_host_oom_kills("/proc/self/cgroup", "/sys/fs/cgroup");
+}
+
 bool agent_init(struct agent *agent, char **command, uint32_t places, uint64_t grace_ns,
                 const struct output *output)
 {
@@ -29,8 +35,9 @@ bool agent_init(struct agent *agent, char **command, uint32_t places, uint64_t g
         .command = command, .places = places, .slots_fd = -1, .output = *output, .pid = getpid()
     };
     agent->worker = calloc(places, sizeof(*agent->worker));
-    return agent->worker && agent_guard_start(&agent->guard, places, grace_ns)
-           && spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0;
+    agent->oom_kills = oom_kills();
+    return agent->worker && spotnik_slots_new(places, &agent->slots_fd, &agent->slots) == 0
+           && agent_guard_start(&agent->guard, agent->slots, grace_ns);
 }
 
 void agent_done(struct agent *agent)
@@ -385,21 +392,25 @@ static const char *signal_name(int number)
     return (size_t)number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
-static enum agent_end judge_signal(int number, bool left, char *text, size_t size)
+static enum agent_end judge_signal(int number, bool left, bool oom, char *text, size_t size)
 {
     const char *name = signal_name(number);
 
-    snprintf(text, size, left ? "left, and was ended by SIG%s" : "lost (SIG%s)", name ? name : "?");
+    snprintf(text, size, left ? "left, and was ended by SIG%s%s" : "lost (SIG%s%s)",
+             name ? name : "?", oom ? ": out of memory" : "");
     return left ? AGENT_INTERRUPTED : AGENT_LOST;
 }
 
 /* A member that has left is no loss, whatever its process does afterwards. An interpreter that
  * takes down a large program may need longer than our patience. */
-static enum agent_end judge(struct agent *agent, const struct agent_worker *worker, int status,
+static enum agent_end judge(struct agent *agent, struct agent_worker *worker, int status,
                             char *text, size_t size)
 {
+    worker->oom =
+        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && oom_kills() > agent->oom_kills;
+    agent->oom_kills += worker->oom;
     if (WIFSIGNALED(status))
-        return judge_signal(WTERMSIG(status), has_left(agent, worker), text, size);
+        return judge_signal(WTERMSIG(status), has_left(agent, worker), worker->oom, text, size);
     int code = WEXITSTATUS(status);
     if (agent_is_late(agent, worker)) {
         snprintf(text, size, "came when the job was done");
@@ -423,11 +434,12 @@ static enum agent_end judge(struct agent *agent, const struct agent_worker *work
     return AGENT_FAILED;
 }
 
-/* A machine that is short of memory, or a person, kills with SIGKILL: that is no error of the
- * program. */
+/* A machine that goes, or a person, kills with SIGKILL: that is no error of the program. The kernel
+ * does, too, where the program has taken all the memory of its control group: that is one. */
 static void count_failure(struct agent_worker *worker, enum agent_end end, int status)
 {
-    bool is_error = end == AGENT_FAILED || (end == AGENT_LOST && WTERMSIG(status) != SIGKILL),
+    bool is_error = end == AGENT_FAILED
+                    || (end == AGENT_LOST && (WTERMSIG(status) != SIGKILL || worker->oom)),
          soon = now_ns() - worker->started_ns < AGENT_SOON_NS;
 
     if (end == AGENT_LOST && !is_error)
@@ -449,7 +461,8 @@ enum agent_end agent_reaped(struct agent *agent, struct agent_worker *worker, ch
     pipe_end(agent, worker, &worker->out); /* a grandchild may hold the other end */
     pipe_end(agent, worker, &worker->err);
     count_failure(worker, end, status);
-    if ((end == AGENT_FAILED || end == AGENT_LOST) && !worker->killed && worker->failures <= 1)
+    bool unexpected = end == AGENT_FAILED || end == AGENT_LOST;
+    if (worker->tail.holds || (unexpected && !worker->killed && worker->failures <= 1))
         output_tail_show(&agent->output, worker->number, &worker->tail);
     agent->told |= end == AGENT_DONE && is_senior(agent, worker);
     agent->ended[end]++;

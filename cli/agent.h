@@ -39,6 +39,7 @@ struct agent_worker {
     int last_failure;           /* its wait status */
     uint32_t next_line;         /* of its messages: the first that we have not read */
     bool leaving, killed;       /* asked to leave; killed by us */
+    bool oom;                   /* killed for want of memory */
     struct agent_pipe out, err; /* err: not with a file */
     struct output_tail tail;    /* the last of its errors that were not shown */
 };
@@ -59,7 +60,8 @@ struct agent {
     struct output output;
     bool told; /* the senior worker has ended with 0, and said all: nobody follows it */
     uint32_t started, killed;
-    int first_error; /* exit status of the first worker that failed; 0: none */
+    uint64_t oom_kills; /* those that we know of */
+    int first_error;    /* exit status of the first worker that failed; 0: none */
     uint32_t ended[AGENT_LOST + 1];
 };
 

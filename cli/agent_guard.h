@@ -8,15 +8,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "link/slots.h"
+
 struct agent_guard {
-    pid_t *group; /* of each place; 0: free. Shared with the guard's process */
+    pid_t *group;                /* of each place; 0: free. Shared with the guard's process */
+    struct spotnik_slots *slots; /* of the same places */
     uint32_t places;
     int alive; /* held by the agent alone: its end is the agent's */
 };
 
 /* A process of its own that outlives the agent by `grace_ns` at most: SIGTERM asks all groups to
- * leave, SIGKILL ends those that stay. False: errno. */
-bool agent_guard_start(struct agent_guard *guard, uint32_t places, uint64_t grace_ns);
+ * leave, SIGKILL ends those that stay. A member that has left its worker's group (setsid) is asked,
+ * and ended, by its slot. False: errno. */
+bool agent_guard_start(struct agent_guard *guard, struct spotnik_slots *slots, uint64_t grace_ns);
 /* No worker is left. */
 void agent_guard_end(struct agent_guard *guard);
 

@@ -226,8 +226,8 @@ static void choose(struct spotnik_prng *prng, uint32_t places, uint32_t count, u
 
 static bool one_trial(struct bench_crew *crew, struct spotnik_prng *prng, struct result *result)
 {
-    uint32_t victims[BENCH_WORKERS_MAX], survivors = crew->places - result->losses,
-                                         trial = result->trials;
+    uint32_t victims[BENCH_WORKERS_MAX] = { 0 }, survivors = crew->places - result->losses,
+             trial = result->trials;
 
     choose(prng, crew->places, result->losses, victims);
     /* a random instant in a step */

@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spotnik checkpoint: what is in a folder or bucket of checkpoints, and whether it can be trusted.
  * A running job is not disturbed. */
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/key.h"
+#include "checkpoint_adopt.h"
 #include "checkpoint_copy.h"
 #include "commands.h"
 #include "common/options.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/checkpoint_store.h"
+#include "store/store.h"
 
 static const char help[] =
     "Usage: spotnik checkpoint list WHERE\n"
     "       spotnik checkpoint verify WHERE [NAME]...\n"
     "       spotnik checkpoint prune WHERE [KEEP]\n"
-    "       spotnik checkpoint copy WHERE TO [NAME]...\n\n"
-    "The checkpoints that a job wrote to WHERE (SPOTNIK_CHECKPOINT): a folder, or "
-    "s3://BUCKET/NAME. "
+    "       spotnik checkpoint copy WHERE TO [NAME]...\n"
+    "       spotnik checkpoint adopt WHERE [NAME]...\n\n"
+    "The checkpoints that a job wrote to WHERE (SPOTNIK_CHECKPOINT): a folder, "
+    "s3://BUCKET/NAME,\n"
+    "gs://BUCKET/NAME or az://CONTAINER/NAME. "
     "A new job resumes\n"
     "from the newest one that is complete and undamaged; it reads every byte, as verify does.\n\n"
-    "  list      newest first: step, members that wrote it, size, place in the data, name. "
+    "  list      newest first: step, members that wrote it, size, place in the data, signature, "
+    "name. "
     "\"incomplete\" ones were cut off\n"
     "            by a loss or are being written; no job uses them, and they go when newer ones are "
     "complete.\n"
@@ -36,7 +43,15 @@ static const char help[] =
     "  prune     delete all but the KEEP newest complete ones [3], whichever life of the job wrote "
     "them, and the\n"
     "            incomplete ones that are older\n"
-    "  copy      the newest complete one, or those named, to another folder or bucket\n\n"
+    "  copy      the newest complete one, or those named, to another folder or bucket, with its "
+    "signature\n"
+    "  adopt     sign the newest complete one, or those named, by the key of --key-file, when all "
+    "of it is verified.\n"
+    "            One without a signature is taken as it is: any writer of the folder may have made "
+    "it\n\n"
+    "      --key-file FILE      the job's key, which signs its checkpoints        "
+    "[SPOTNIK_KEY_FILE]\n"
+    "      --old-key-file FILE  adopt: the key that has signed it\n\n"
     "A checkpoint is a directory of safetensors files and manifest.json, which is written last. In "
     "Python:\n"
     "  from safetensors.numpy import load_file\n"
@@ -45,9 +60,18 @@ static const char help[] =
     "  spotnik checkpoint list /shared/job/checkpoints\n"
     "  spotnik checkpoint verify s3://my-jobs/first/checkpoints "
     "step-000000000120-9f86d081884c7d65\n"
-    "  spotnik checkpoint copy s3://my-jobs/first/checkpoints /disk/kept\n\n"
+    "  spotnik checkpoint copy s3://my-jobs/first/checkpoints /disk/kept\n"
+    "  spotnik checkpoint adopt /shared/job/checkpoints --key-file new.key --old-key-file "
+    "old.key\n\n"
     "To go back to an older checkpoint, end the job and move the newer directories away. "
     "docs/guide/checkpoint.md has more.\n";
+
+struct command {
+    const char *verb, *dir, *key_file, *old_key_file;
+    int count; /* words behind them */
+    char **words;
+    struct spotnik_signer signer, old;
+};
 
 static int complain(void)
 {
@@ -95,18 +119,29 @@ static void print_manifest(const struct spotnik_manifest *manifest)
     print_place(&manifest->ledger);
 }
 
-static int list_one(const char *dir, const struct spotnik_checkpoint_store_entry *entry)
+/* As `list` shows it. */
+static const char *signature_of(const struct command *command,
+                                const struct spotnik_manifest *manifest)
+{
+    if (manifest->state == SPOTNIK_MANIFEST_ANOTHERS)
+        return command->signer.has_key ? "another key" : "unchecked";
+    return manifest->state == SPOTNIK_MANIFEST_SIGNED ? "signed" : "unsigned";
+}
+
+static int list_one(const struct command *command,
+                    const struct spotnik_checkpoint_store_entry *entry)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    int rc =
-        manifest ? spotnik_checkpoint_manifest(dir, entry->name, manifest) : SPOTNIK_ERR_MEMORY;
+    int rc = manifest
+                 ? spotnik_checkpoint_look_at(command->dir, entry->name, &command->signer, manifest)
+                 : SPOTNIK_ERR_MEMORY;
 
     if (!rc)
         print_manifest(manifest);
     else
         printf("%12" PRIu64 " %7s %12s  %-32s", entry->step, "", "",
                entry->written_s ? "damaged" : "incomplete");
-    printf("  %s\n", entry->name);
+    printf("  %-11s  %s\n", rc ? "" : signature_of(command, manifest), entry->name);
     if (rc && entry->written_s)
         printf("%14s%s\n", "", spotnik_last_error());
     if (manifest)
@@ -115,45 +150,48 @@ static int list_one(const char *dir, const struct spotnik_checkpoint_store_entry
     return rc && entry->written_s ? 1 : 0;
 }
 
-static int list_all(const char *dir, const struct spotnik_checkpoint_store_list *found)
+static int list_all(const struct command *command,
+                    const struct spotnik_checkpoint_store_list *found)
 {
     int rc = 0;
 
     for (uint32_t i = 0; i < found->count; i++)
-        rc |= list_one(dir, &found->entry[i]);
+        rc |= list_one(command, &found->entry[i]);
     return rc;
 }
 
-static int list(const char *dir)
+static int list(const struct command *command)
 {
     struct spotnik_checkpoint_store_list found, minority;
 
-    if (spotnik_checkpoint_store_list(dir, &found))
+    if (spotnik_checkpoint_store_list(command->dir, &found))
         return complain();
-    if (spotnik_checkpoint_store_list_minority(dir, &minority)) {
+    if (spotnik_checkpoint_store_list_minority(command->dir, &minority)) {
         spotnik_checkpoint_store_list_done(&found);
         return complain();
     }
     if (!found.count && !minority.count)
-        fprintf(stderr, "spotnik checkpoint: there is no checkpoint in %s\n", dir);
+        fprintf(stderr, "spotnik checkpoint: there is no checkpoint in %s\n", command->dir);
     else
-        printf("%12s %7s %12s  %-32s  %s\n", "step", "members", "size", "samples consumed", "name");
-    int rc = list_all(dir, &found) | list_all(dir, &minority);
+        printf("%12s %7s %12s  %-32s  %-11s  %s\n", "step", "members", "size", "samples consumed",
+               "signature", "name");
+    int rc = list_all(command, &found) | list_all(command, &minority);
 
     spotnik_checkpoint_store_list_done(&found);
     spotnik_checkpoint_store_list_done(&minority);
     return rc;
 }
 
-static int verify_one(const char *dir, const char *name)
+static int verify_one(const struct command *command, const char *name)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    int rc = manifest ? spotnik_checkpoint_verify(dir, name, manifest) : SPOTNIK_ERR_MEMORY;
+    int rc = manifest ? spotnik_checkpoint_verify(command->dir, name, &command->signer, manifest)
+                      : SPOTNIK_ERR_MEMORY;
 
     if (!rc) {
         print_manifest(manifest);
+        printf("  %s: good, %s\n", name, signature_of(command, manifest));
         spotnik_manifest_done(manifest);
-        printf("  %s: good\n", name);
     } else {
         printf("%s: NOT USABLE: %s\n", name, spotnik_last_error());
     }
@@ -161,33 +199,34 @@ static int verify_one(const char *dir, const char *name)
     return rc != 0;
 }
 
-static int verify_all(const char *dir)
+static int verify_all(const struct command *command)
 {
     struct spotnik_checkpoint_store_list found;
     uint32_t complete = 0;
-    int rc = spotnik_checkpoint_store_list(dir, &found);
+    int rc = spotnik_checkpoint_store_list(command->dir, &found);
 
     if (rc)
         return complain();
     for (uint32_t i = 0; i < found.count; i++)
         if (found.entry[i].written_s) {
             complete++;
-            rc |= verify_one(dir, found.entry[i].name);
+            rc |= verify_one(command, found.entry[i].name);
         }
     if (!complete)
-        fprintf(stderr, "spotnik checkpoint: there is no complete checkpoint in %s\n", dir);
+        fprintf(stderr, "spotnik checkpoint: there is no complete checkpoint in %s\n",
+                command->dir);
     spotnik_checkpoint_store_list_done(&found);
     return rc || !complete;
 }
 
-static int verify(const char *dir, int count, char **names)
+static int verify(const struct command *command)
 {
     int rc = 0;
 
-    if (!count)
-        return verify_all(dir);
-    for (int i = 0; i < count; i++)
-        rc |= verify_one(dir, names[i]);
+    if (!command->count)
+        return verify_all(command);
+    for (int i = 0; i < command->count; i++)
+        rc |= verify_one(command, command->words[i]);
     return rc;
 }
 
@@ -220,23 +259,18 @@ static int newest(const char *dir, char ret_name[SPOTNIK_CHECKPOINT_STORE_NAME_M
     return !ret_name[0];
 }
 
-static int copy(const char *from, const char *to, int count, char **names)
+/* Call `one` for the checkpoints that are named, or for the newest. */
+static int each(const struct command *command, int from,
+                int (*one)(const struct command *command, const char *name))
 {
     char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
+    int rc = 0;
 
-    if (!count && newest(from, name))
-        return 1;
-    for (int i = 0; i < (count ? count : 1); i++) {
-        const char *one = count ? names[i] : name;
-
-        if (checkpoint_copy(from, to, one)) {
-            fprintf(stderr, "spotnik checkpoint: %s is not copied: %s\n", one,
-                    spotnik_last_error());
-            return 1;
-        }
-        printf("%s/%s\n", to, one);
-    }
-    return 0;
+    if (command->count == from)
+        return newest(command->dir, name) || one(command, name);
+    for (int i = from; i < command->count && !rc; i++)
+        rc = one(command, command->words[i]);
+    return rc;
 }
 
 /* "file:" may stand before a folder. */
@@ -245,27 +279,116 @@ static const char *where(const char *text)
     return strncmp(text, "file:", 5) ? text : text + 5;
 }
 
+static int copy_one(const struct command *command, const char *name)
+{
+    const char *to = where(command->words[0]);
+    bool verified = false;
+
+    if (checkpoint_copy(command->dir, to, name, &command->signer, &verified)) {
+        fprintf(stderr, "spotnik checkpoint: %s is not copied: %s\n", name, spotnik_last_error());
+        return 1;
+    }
+    if (!verified)
+        fprintf(stderr,
+                "spotnik checkpoint: %s is copied, but not verified: a key that is not here has "
+                "signed it\n",
+                name);
+    printf("%s/%s\n", to, name);
+    return 0;
+}
+
+static int adopt_one(const struct command *command, const char *name)
+{
+    if (checkpoint_adopt(command->dir, name, &command->signer, &command->old)) {
+        fprintf(stderr, "spotnik checkpoint: %s is not adopted: %s\n", name, spotnik_last_error());
+        return 1;
+    }
+    printf("%s/%s is signed by key %s\n", command->dir, name, command->signer.name);
+    return 0;
+}
+
+static int adopt(const struct command *command)
+{
+    if (!command->signer.has_key)
+        return option_refuse("checkpoint",
+                             "adopt signs by a key that lasts: give --key-file FILE; spotnik key "
+                             "FILE makes one");
+    return each(command, 0, adopt_one);
+}
+
+/* 0: go on; 1: help was wanted; 2: refused. */
+static int parse(int argc, char **argv, struct command *command)
+{
+    static const struct option names[] = { { "key-file", required_argument, NULL, 'k' },
+                                           { "old-key-file", required_argument, NULL, 'o' },
+                                           { "help", no_argument, NULL, 'h' },
+                                           { NULL, 0, NULL, 0 } };
+    int option;
+
+    opterr = 0;
+    optind = 0;
+    while ((option = getopt_long(argc, argv, "h", names, NULL)) != -1)
+        switch (option) {
+        case 'k':
+            command->key_file = optarg;
+            break;
+        case 'o':
+            command->old_key_file = optarg;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 1;
+        default:
+            return option_refuse("checkpoint", "unknown option, or a value is missing: %s",
+                                 argv[optind - 1]);
+        }
+    if (argc - optind < 2)
+        return option_refuse("checkpoint",
+                             "takes list, verify, prune, copy or adopt, and a folder or a bucket");
+    command->verb = argv[optind];
+    command->dir = where(argv[optind + 1]);
+    command->count = argc - optind - 2;
+    command->words = argv + optind + 2;
+    return 0;
+}
+
+static int carry_out(const struct command *command)
+{
+    const char *to = command->count ? where(command->words[0]) : "",
+               *foreign = spotnik_objects_is_foreign(to) ? to : command->dir;
+
+    if (spotnik_objects_is_foreign(foreign))
+        return option_refuse(
+            "checkpoint",
+            "\"%s\" is of no kind that is known; write a folder, " SPOTNIK_OBJECTS_URLS, foreign);
+    if (!strcmp(command->verb, "list") && !command->count)
+        return list(command);
+    if (!strcmp(command->verb, "verify"))
+        return verify(command);
+    if (!strcmp(command->verb, "prune") && command->count <= 1)
+        return prune(command->dir, command->count ? command->words[0] : NULL);
+    if (!strcmp(command->verb, "copy") && command->count)
+        return each(command, 1, copy_one);
+    if (!strcmp(command->verb, "adopt"))
+        return adopt(command);
+    return option_refuse("checkpoint",
+                         "\"%s\": takes list WHERE, verify WHERE [NAME]..., prune WHERE [KEEP], "
+                         "copy WHERE TO [NAME]... or adopt WHERE [NAME]...",
+                         command->verb);
+}
+
 int spotnik_cmd_checkpoint(int argc, char **argv)
 {
-    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        fputs(help, stdout);
-        return 0;
-    }
-    if (argc < 3 || argv[2][0] == '-')
-        return option_refuse("checkpoint",
-                             "takes list, verify, prune or copy, and a folder or a bucket");
-    const char *dir = where(argv[2]);
+    struct command command = { .key_file = getenv("SPOTNIK_KEY_FILE") };
+    int rc = parse(argc, argv, &command);
 
-    if (!strcmp(argv[1], "list") && argc == 3)
-        return list(dir);
-    if (!strcmp(argv[1], "verify"))
-        return verify(dir, argc - 3, argv + 3);
-    if (!strcmp(argv[1], "prune") && argc <= 4)
-        return prune(dir, argc == 4 ? argv[3] : NULL);
-    if (!strcmp(argv[1], "copy") && argc >= 4)
-        return copy(dir, where(argv[3]), argc - 4, argv + 4);
-    return option_refuse("checkpoint",
-                         "\"%s\": takes list WHERE, verify WHERE [NAME]..., prune WHERE [KEEP], or "
-                         "copy WHERE TO [NAME]...",
-                         argv[1]);
+    if (rc)
+        return rc == 1 ? 0 : rc;
+    if (spotnik_key_signer(command.key_file, &command.signer)
+        || spotnik_key_signer(command.old_key_file, &command.old))
+        return complain();
+    rc = carry_out(&command);
+    spotnik_signer_done(&command.signer);
+    spotnik_signer_done(&command.old);
+    return rc;
 }

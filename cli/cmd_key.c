@@ -10,15 +10,21 @@
 #include "spotnik/spotnik.h"
 
 static const char help[] =
-    "Usage: spotnik key [FILE]\n\n"
+    "Usage: spotnik key [FILE]\n"
+    "       spotnik key --observer JOB-KEY FILE\n\n"
     "Make a job key: 256 random bits in hexadecimal. Every member of a job needs the same key. "
     "Members\n"
     "refuse a process without it before they read anything else it sends.\n\n"
     "With FILE, write it there with mode 0600 (an existing file is never overwritten); without, "
     "print it.\n\n"
+    "--observer makes the observer key of a job key: with it \"spotnik status\" and \"spotnik "
+    "top\" "
+    "ask members for\n"
+    "their status, and nothing else can be asked or joined.\n\n"
     "  spotnik key job.key            make a key\n"
     "  export SPOTNIK_KEY_FILE=job.key\n"
-    "  scp -p job.key host2:          copy it to the other machines over a safe channel\n";
+    "  scp -p job.key host2:          copy it to the other machines over a safe channel\n"
+    "  spotnik key --observer job.key watch.key\n";
 
 static int complain(void)
 {
@@ -44,8 +50,10 @@ int spotnik_cmd_key(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
+    if (argc == 4 && !strcmp(argv[1], "--observer"))
+        return spotnik_key_create_observer(argv[3], argv[2]) ? complain() : 0;
     if (argc > 2 || (argc == 2 && argv[1][0] == '-'))
-        return option_refuse("key", "takes at most one argument, a file name");
+        return option_refuse("key", "takes a file name, or --observer JOB-KEY FILE");
     if (argc == 1)
         return print_key();
     return spotnik_key_create(argv[1]) ? complain() : 0;

@@ -37,8 +37,9 @@ static const char help[] =
     "none: no checkpoints\n"
     "                                                                                   "
     "[NAME-data]\n"
-    "      --checkpoint WHERE  s3://BUCKET/NAME for checkpoints, and no claim; the secret "
-    "NAME-aws, "
+    "      --checkpoint WHERE  s3://BUCKET/NAME, gs://... or az://... for checkpoints, "
+    "and no claim;\n"
+    "                          the secret NAME-aws, "
     "if there is one,\n"
     "                          has AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION\n"
     "      --spot              tolerate the taints of GKE's and AKS's spot machines\n"
@@ -118,7 +119,8 @@ static bool take(struct request *request, int option, const char *value)
     case 'C':
         return take_word(&request->claim, value, SMALL ".", 200);
     case 'b':
-        return strncmp(value, "s3://", 5) == 0
+        return (!strncmp(value, "s3://", 5) || !strncmp(value, "gs://", 5)
+                || !strncmp(value, "az://", 5))
                && take_word(&request->checkpoint, value, SMALL "ABCDEFGHIJKLMNOPQRSTUVWXYZ._:/",
                             500);
     case 'q':
@@ -203,7 +205,12 @@ static void put_word(const char *word)
 static void put_words(char **word)
 {
     for (; *word; word++) {
-        put_word(*word);
+        char *text = malloc(2 * strlen(*word) + 1);
+        if (text) {
+            option_container_word(*word, text);
+            put_word(text);
+        }
+        free(text);
         if (word[1])
             fputs(", ", stdout);
     }
@@ -362,8 +369,8 @@ static void put_pod(const struct request *request, int indent)
     put_volumes(request, indent);
 }
 
-/* What preempts a pod, and 75, put no mark against the job. It is over when MIN pods have ended
- * with 0: one that waits for a machine holds up nothing. */
+/* What preempts a pod, and 75, put no mark against the job; 74 ends it. It is over when MIN pods
+ * have ended with 0: one that waits for a machine holds up nothing. */
 static void put_policies(const struct request *request, int indent)
 {
     put(indent, "completionMode: Indexed");
@@ -382,6 +389,11 @@ static void put_policies(const struct request *request, int indent)
     put(indent, "      containerName: %s", request->kind == TRAINJOB ? "node" : "worker");
     put(indent, "      operator: In");
     put(indent, "      values: [75]");
+    put(indent, "  - action: FailJob # ended, and completed no checkpoint: it would train anew");
+    put(indent, "    onExitCodes:");
+    put(indent, "      containerName: %s", request->kind == TRAINJOB ? "node" : "worker");
+    put(indent, "      operator: In");
+    put(indent, "      values: [74]");
 }
 
 static void put_counts(const struct request *request, int indent)

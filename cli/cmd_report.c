@@ -29,6 +29,7 @@ static int become(const char *name, int argc, char **argv)
                 "spotnik %s: %s is neither beside this command nor in ../share/spotnik; install "
                 "Spotnik again\n",
                 argv[0], name);
+        free(command);
         return 1;
     }
     command[0] = (char *)(uintptr_t)python;

@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "checkpoint/resume.h"
 #include "store/store.h"
 #include "commands.h"
 #include "common/options.h"
 #include "run.h"
 #include "run_engine.h"
 #include "run_folder.h"
+#include "run_from.h"
 #include "run_host.h"
 #include "run_line.h"
 #include "spotnik/spotnik.h"
@@ -52,7 +52,8 @@ static const char help[] =
     "    [1]\n"
     "      --seed N            seed of the choice of --kill-every                                  "
     "    [clock]\n"
-    "      --peers SPEC        where to find the job: host:port,..., file:DIR or s3://BUCKET/NAME; "
+    "      --peers SPEC        where to find the job: host:port,..., file:DIR, s3://BUCKET/NAME, "
+    "gs://..., az://...; "
     "slurm, slurm:JOB, "
     "slurm:step, skypilot,\n"
     "                          hosts:FILE, exec:COMMAND or dns://train-[0-7].train[:PORT]; see "
@@ -68,7 +69,7 @@ static const char help[] =
     "      --key-file FILE     the job key; see spotnik key                        [a key made for "
     "this run]\n"
     "      --bind ADDRESS      address that workers listen on; auto: this host's   [127.0.0.1]\n"
-    "      --tls MODE          TLS between members: off, psk (by the job key) or cert:DIR   [off]\n"
+    "      --tls MODE          TLS: off, psk (by the job key) or cert:DIR   [psk between hosts]\n"
     "      --transport WAY     shm, tcp, or auto: shared memory among members of one host    "
     "[auto]\n"
     "      --sync STRATEGY     how to keep replicas together, in programs that leave it to "
@@ -101,8 +102,8 @@ static const char help[] =
     "      --job NAME               of the job; members of other jobs are refused                  "
     "          [spotnik]\n"
     "      --name NAME              the same as --job\n"
-    "      --checkpoint WHERE       all members write checkpoints to this folder, or "
-    "s3://BUCKET/NAME; "
+    "      --checkpoint WHERE       all members write checkpoints to this folder, "
+    "s3://BUCKET/NAME, gs://... or az://...; "
     "the job begins from the newest\n"
     "      --checkpoint-s SECONDS   between two checkpoints [600]\n"
     "      --checkpoint-steps N     steps between two checkpoints instead\n"
@@ -483,24 +484,6 @@ static bool find_peers(struct request *request)
     return true;
 }
 
-static bool set_from(const char *from)
-{
-    struct spotnik_manifest *manifest = from ? calloc(1, sizeof(*manifest)) : NULL;
-    bool bucket = manifest && spotnik_objects_is_bucket(from);
-    char *path = !manifest ? NULL : bucket ? strdup(from) : realpath(from, NULL);
-    bool good = path && !spotnik_checkpoint_manifest_at(path, manifest)
-                && setenv("SPOTNIK_FROM", path, 1) == 0;
-
-    if (from && !good)
-        fprintf(stderr, "spotnik run: --from %s is no checkpoint: %s\n", from,
-                path ? spotnik_last_error() : strerror(errno));
-    if (good)
-        spotnik_manifest_done(manifest);
-    free(manifest);
-    free(path);
-    return good || !from;
-}
-
 /* Without the "file:" that may stand before it. */
 static const char *folder_of(const char *text)
 {
@@ -510,25 +493,27 @@ static const char *folder_of(const char *text)
 static bool set_environment(struct request *request)
 {
     char text[16];
+    uint32_t min = request->job_min ? request->job_min : request->run.min;
 
-    if (!set_group(request) || !set_from(request->from))
+    if (!request->key_file)
+        request->key_file = getenv("SPOTNIK_KEY_FILE");
+    if (!run_host_members(min > request->run.start ? min : request->run.start)
+        || !set_group(request) || !run_from_set(request->from, request->key_file))
         return false;
     if (request->run.torchrun)
         set_master();
     set_threads(request->run.max * (request->run.group ? request->run.group : 1));
     run_gpus_deal(&request->run);
-    snprintf(text, sizeof(text), "%u", request->job_min ? request->job_min : request->run.min);
+    snprintf(text, sizeof(text), "%u", min);
     setenv("SPOTNIK_MIN", text, 1);
     if (!request->peers)
         request->peers = getenv("SPOTNIK_PEERS");
     if (request->peers && !*request->peers) { /* a variable that was meant to say something */
         fprintf(stderr, "spotnik run: SPOTNIK_PEERS (--peers) is empty. Say where the job is found "
-                        "(host:port,..., file:DIR or s3://BUCKET/NAME),\n"
+                        "(host:port,..., file:DIR, " SPOTNIK_OBJECTS_URLS "),\n"
                         "or unset it for a job all on this host.\n");
         return false;
     }
-    if (!request->key_file)
-        request->key_file = getenv("SPOTNIK_KEY_FILE");
     if (!find_peers(request))
         return false;
     request->run.local = !request->peers || !*request->peers;
@@ -548,18 +533,6 @@ static bool set_environment(struct request *request)
                       ? request->peers
                       : getenv("SPOTNIK_CHECKPOINT"));
     return true;
-}
-
-/* Another shell does not know the job's name. */
-static void say_how_to_ask(void)
-{
-    const char *job = getenv("SPOTNIK_JOB");
-    char text[9000];
-
-    snprintf(text, sizeof(text), "ask with: spotnik status --peers %s --key-file %s%s%s",
-             getenv("SPOTNIK_PEERS"), getenv("SPOTNIK_KEY_FILE"), job ? " --job " : "",
-             job ? job : "");
-    run_line_say(NULL, text);
 }
 
 int spotnik_cmd_run(int argc, char **argv)
@@ -585,7 +558,7 @@ int spotnik_cmd_run(int argc, char **argv)
     }
     bool ready = run_host_files(request.run.max) && set_environment(&request);
     if (ready && request.folder.path && !request.run.quiet)
-        say_how_to_ask();
+        run_line_say_how_to_ask();
     int status = ready ? run_loop(&request.run) : 1;
     int done = status == 0 && request.done_file
                    ? open(request.done_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "api/key.h"
+#include "base/assert.h"
 #include "common/options.h"
 #include "common/sibling.h"
 #include "spotnik/spotnik.h"
@@ -222,6 +223,7 @@ static void write_options(FILE *file, const struct request *request)
  * are requeued by Slurm, cancelled ones by nobody. */
 static void write_body(FILE *file, const struct request *request, const char *spotnik)
 {
+    SPOTNIK_ASSERT(request->command);
     fprintf(file,
             "\n[ ! -e '%s/done' ] || exit 0\n"
             "export SPOTNIK_CHECKPOINT=\"${SPOTNIK_CHECKPOINT:-%s/checkpoints}\" "

@@ -19,7 +19,8 @@ static const char help[] =
     "knows. Without --peers and\n"
     "SPOTNIK_PEERS it asks each job of this host that a process of this user has in its "
     "environment.\n\n"
-    "      --peers SPEC      host:port,..., file:DIR, s3://...  [SPOTNIK_PEERS]\n"
+    "      --peers SPEC      host:port,..., file:DIR, s3://..., gs://..., az://...  "
+    "[SPOTNIK_PEERS]\n"
     "      --key-file FILE   the job key                        [SPOTNIK_KEY_FILE]\n"
     "      --job NAME        name of the job                    [SPOTNIK_JOB, or spotnik]\n"
     "      --json            one JSON object a job, as the member sent it, with the paths that "
@@ -162,10 +163,11 @@ static void print_channels(const json_t *answer)
     printf("sends to  connections  round trip  congestion control\n");
     json_array_foreach(list, index, channel)
     {
-        printf("  %.8s  %9lld  %7.2f ms  %s\n",
+        printf("  %.8s  %9lld  %7.2f ms  %s%s\n",
                json_string_value(json_object_get(channel, "member")),
                json_whole(channel, "connections"), json_part(channel, "round_trip_us") / 1e3,
-               json_string_value(json_object_get(channel, "congestion")));
+               json_string_value(json_object_get(channel, "congestion")),
+               json_is_true(json_object_get(channel, "encrypted")) ? ", TLS" : "");
     }
 }
 

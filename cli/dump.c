@@ -65,7 +65,5 @@ int dump_ask(const struct job_at *at)
 
     if (!question_credentials(at, &credentials))
         return complain(spotnik_last_error());
-    int status = ask_all(at, &credentials);
-    explicit_bzero(&credentials, sizeof(credentials));
-    return status;
+    return ask_all(at, &credentials);
 }

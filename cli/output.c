@@ -94,10 +94,45 @@ static bool is_repeated(const struct output *output, const char *text, size_t le
            && memcmp(text, output->error, length) == 0;
 }
 
-static void show_error(struct output *output, uint32_t worker, const char *text, size_t length)
+static void remember(struct output *output, const char *text, size_t length)
 {
     snprintf(output->error, sizeof(output->error), "%.*s", (int)length, text);
-    show(stderr, worker, text, length);
+}
+
+static void tail_flush(uint32_t worker, const char *at, struct output_tail *tail)
+{
+    const char *last = tail->text + tail->used, *end;
+
+    for (; at < last; at = end + 1) {
+        end = memchr(at, '\n', (size_t)(last - at));
+        show(stderr, worker, at, (size_t)(end - at));
+    }
+    tail->used = 0;
+    tail->holds = false;
+}
+
+/* Python indents what stands between the first line of a traceback and the one that names the
+ * error. */
+static void pass_error(struct output *output, const struct output_line *line,
+                       struct output_tail *tail)
+{
+    static const char first[] = "Traceback (most recent call last):";
+    bool begins = line->length >= strlen(first) && memcmp(line->text, first, strlen(first)) == 0;
+
+    if (begins && !tail->holds)
+        tail->used = 0;
+    tail->holds |= begins;
+    if (tail->holds && tail->used + line->length >= sizeof(tail->text))
+        tail_flush(line->worker, tail->text, tail);
+    if (tail->holds) {
+        tail_add(tail, line->text, line->length);
+        if (!begins && line->length > 0 && line->text[0] != ' ')
+            output_tail_show(output, line->worker, tail);
+        return;
+    }
+    if (output->whose == OUTPUT_SENIOR)
+        remember(output, line->text, line->length);
+    show(stderr, line->worker, line->text, line->length);
 }
 
 void output_pass(struct output *output, const struct output_line *line, struct output_tail *tail)
@@ -105,22 +140,20 @@ void output_pass(struct output *output, const struct output_line *line, struct o
     if (!is_shown(output, line) && line->kept)
         tail_add(tail, line->text, line->length);
     else if (is_shown(output, line) && line->error)
-        show_error(output, line->worker, line->text, line->length);
+        pass_error(output, line, tail);
     else if (is_shown(output, line))
         show(stdout, line->worker, line->text, line->length);
 }
 
-void output_tail_show(struct output *output, uint32_t worker, const struct output_tail *tail)
+void output_tail_show(struct output *output, uint32_t worker, struct output_tail *tail)
 {
     if (output->whose == OUTPUT_NONE || !tail->used)
         return;
-    const char *at = tail->text, *last = at + tail->used, *end,
-               *before = memrchr(at, '\n', tail->used - 1), *final = before ? before + 1 : at;
+    const char *last = tail->text + tail->used - 1,
+               *before = memrchr(tail->text, '\n', tail->used - 1),
+               *final = before ? before + 1 : tail->text;
+    bool repeated = is_repeated(output, final, (size_t)(last - final));
 
-    if (is_repeated(output, final, (size_t)(last - final) - 1))
-        at = final;
-    for (; at < last; at = end + 1) {
-        end = memchr(at, '\n', (size_t)(last - at));
-        show_error(output, worker, at, (size_t)(end - at));
-    }
+    remember(output, final, (size_t)(last - final));
+    tail_flush(worker, repeated ? final : tail->text, tail);
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OUTPUT_TAIL 4096 /* bytes */
+#define OUTPUT_TAIL 16384 /* bytes */
 
 enum output_whose { OUTPUT_BY_TERMINAL, OUTPUT_ALL, OUTPUT_SENIOR, OUTPUT_NONE };
 
@@ -17,7 +17,7 @@ struct output {
     enum output_whose whose; /* whose lines are shown */
     const char *log_dir;     /* NULL: no files */
     int grows;               /* readable when a file in log_dir has grown; -1: nothing tells */
-    char error[512]; /* the last line of a worker's errors that was shown, or its beginning */
+    char error[512];         /* the line that ended the errors shown last, or its beginning */
 };
 
 struct output_line {
@@ -33,6 +33,7 @@ struct output_line {
  * the start. */
 struct output_tail {
     uint32_t used;
+    bool holds; /* a traceback that is to be shown once its last line is here */
     char text[OUTPUT_TAIL];
 };
 
@@ -48,8 +49,8 @@ bool output_open(const struct output *output, uint32_t worker, int *ret_write, i
 /* Pass a line on. */
 void output_pass(struct output *output, const struct output_line *line, struct output_tail *tail);
 
-/* A worker has failed: show what was kept of it, but for OUTPUT_NONE. Where its last line is the
- * last error that was shown, show that line alone: a traceback of all members appears once. */
-void output_tail_show(struct output *output, uint32_t worker, const struct output_tail *tail);
+/* Show what was kept of a worker, but for OUTPUT_NONE. Where its last line is the last error that
+ * was shown, show that line alone: a traceback of all members appears once. */
+void output_tail_show(struct output *output, uint32_t worker, struct output_tail *tail);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/key.h"
+#include "base/secret.h"
 #include "base/time.h"
 #include "link/address.h"
 #include "discovery/discovery.h"
@@ -29,12 +30,22 @@ bool job_at_fill(const char *peers, const char *key_file, const char *job, struc
     return ret->peers[0] && ret->key_file[0];
 }
 
+/* A command asks one job, whose key stands here until the command ends. */
+static uint8_t *key_memory(void)
+{
+    static uint8_t *memory;
+
+    if (!memory)
+        memory = spotnik_secret_new(SPOTNIK_KEY_BYTES);
+    return memory;
+}
+
 bool question_credentials(const struct job_at *at, struct spotnik_credentials *ret)
 {
-    *ret = (struct spotnik_credentials){ .self = { .port = 1 } };
+    *ret = (struct spotnik_credentials){ .key = key_memory(), .self = { .port = 1 } };
     spotnik_job_hash(at->job, ret->job);
-    return spotnik_tls_settings_read(&ret->tls) == 0
-           && spotnik_key_read(at->key_file, ret->key) == 0
+    return ret->key && spotnik_tls_settings_read(&ret->tls) == 0
+           && spotnik_key_read_to_ask(at->key_file, ret->key, &ret->observes) == 0
            && spotnik_key_random(&ret->self.id, sizeof(ret->self.id)) == 0;
 }
 

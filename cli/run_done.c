@@ -14,11 +14,9 @@ static bool read_record(const struct run *run, uint64_t *ret_step, uint64_t *ret
     struct spotnik_credentials self;
     struct job_at at;
     const char *folder = run->options->done_folder;
-    bool is_there = folder && job_at_fill(NULL, NULL, NULL, &at) && question_credentials(&at, &self)
-                    && spotnik_discovery_done_read(folder, &self, ret_step, ret_print);
 
-    explicit_bzero(&self, sizeof(self));
-    return is_there;
+    return folder && job_at_fill(NULL, NULL, NULL, &at) && question_credentials(&at, &self)
+           && spotnik_discovery_done_read(folder, &self, ret_step, ret_print);
 }
 
 void run_done_begin(struct run *run)
@@ -61,7 +59,6 @@ void run_done_write(const struct run *run, const struct agent_worker *worker)
     int rc = -1;
     if (job_at_fill(NULL, NULL, NULL, &at) && question_credentials(&at, &self))
         rc = spotnik_discovery_done_write(folder, &self, run_committed(run, worker));
-    explicit_bzero(&self, sizeof(self));
     if (rc)
         run_say(run,
                 "cannot put the end of the job on record in %s: workers that come later will "

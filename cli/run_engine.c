@@ -110,26 +110,27 @@ static bool is_here(const char *address)
     return here;
 }
 
-/* Without a route to the outside: that of the first interface, an IPv4 one where there is one. */
+/* Without a route to the outside: that of the first interface, an IPv4 one where there is one, but
+ * for those that a host gives itself (169.254). */
 static bool address_of_interface(struct run_engine *ret)
 {
-    static const int families[] = { AF_INET, AF_INET6 };
+    static const int families[] = { AF_INET, AF_INET6, AF_INET };
     struct ifaddrs *list = NULL;
     bool found = false;
 
     if (getifaddrs(&list))
         return false;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         for (const struct ifaddrs *at = list; at && !found; at = at->ifa_next) {
             if (!at->ifa_addr || at->ifa_addr->sa_family != families[i] || !(at->ifa_flags & IFF_UP)
                 || at->ifa_flags & IFF_LOOPBACK)
                 continue;
             socklen_t size =
-                i ? sizeof(struct sockaddr_in6) : (socklen_t)sizeof(struct sockaddr_in);
+                i == 1 ? sizeof(struct sockaddr_in6) : (socklen_t)sizeof(struct sockaddr_in);
             found = getnameinfo(at->ifa_addr, size, ret->bind, sizeof(ret->bind), NULL, 0,
                                 NI_NUMERICHOST)
                         == 0
-                    && !strchr(ret->bind, '%'); /* no link-local one */
+                    && !strchr(ret->bind, '%') && (i == 2 || strncmp(ret->bind, "169.254.", 8));
             if (found && !ret->said[0])
                 snprintf(ret->said, sizeof(ret->said),
                          "no default route: workers listen on %s of %s; --bind names another",

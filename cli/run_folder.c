@@ -23,9 +23,9 @@ static bool complain(const char *what, const char *why)
 
 static bool make_key(struct run_folder *folder, const char *path)
 {
-    int rc = spotnik_key_create(path);
+    int rc = spotnik_key_create_for_run(path);
     FILE *file = rc ? NULL : fopen(path, "re");
-    bool got = file && fgets(folder->key, sizeof(folder->key), file);
+    bool got = file && fread(folder->key, 1, sizeof(folder->key) - 1, file) > 0;
 
     if (file)
         fclose(file);
@@ -57,11 +57,24 @@ bool run_folder_make(struct run_folder *folder, const char *key_file)
     return true;
 }
 
+/* TMPDIR itself may be gone, too. What another user has made meanwhile is not taken. */
+static bool make(const char *path)
+{
+    if (mkdir(path, 0700) == 0)
+        return true;
+    char *above = errno == ENOENT ? strdup(path) : NULL, *end = above ? strrchr(above, '/') : NULL;
+    if (end)
+        *end = 0;
+    bool made = end && end != above && make(above) && mkdir(path, 0700) == 0;
+    free(above);
+    return made;
+}
+
 /* Another user may have made a folder of that name by now. */
 static int open_own(const char *path)
 {
     struct stat facts;
-    int fd = mkdir(path, 0700) == 0 || errno == EEXIST
+    int fd = make(path) || errno == EEXIST
                  ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                  : -1;
 

@@ -6,8 +6,11 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+
+#include "common/options.h"
 
 /* One for each worker's output and errors, and of each member for its links to the others. */
 #define FILES_BASE 64
@@ -76,18 +79,26 @@ static bool has_controller(const char *list, const char *name)
     return false;
 }
 
-/* A line of /proc/self/cgroup: "0::PATH", or "N:cpu,cpuacct:PATH" with the first version. */
-static uint32_t quota_of_line(char *line, const char *root)
+/* A line of /proc/self/cgroup: "0::PATH", or "N:cpu,cpuacct:PATH" with the first version. The path,
+ * or NULL: the line is of other controllers. */
+static char *line_cut(char *line, const char *controller, char **ret_controllers)
 {
-    char mount[PATH_MAX], *controllers = strchr(line, ':'),
-                          *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    char *controllers = strchr(line, ':'),
+         *path = controllers ? strchr(controllers + 1, ':') : NULL;
 
     if (!path)
-        return UINT32_MAX;
+        return NULL;
     *path++ = 0;
-    controllers++;
+    *ret_controllers = ++controllers;
     path[strcspn(path, "\n")] = 0;
-    if (*controllers && !has_controller(controllers, "cpu"))
+    return *controllers && !has_controller(controllers, controller) ? NULL : path;
+}
+
+static uint32_t quota_of_line(char *line, const char *root)
+{
+    char mount[PATH_MAX], *controllers, *path = line_cut(line, "cpu", &controllers);
+
+    if (!path)
         return UINT32_MAX;
     snprintf(mount, sizeof(mount), "%s%s%s", root, *controllers ? "/" : "", controllers);
     return quota_up(mount, path);
@@ -108,6 +119,53 @@ uint32_t run_host_processors(const char *self, const char *root)
     if (file)
         fclose(file);
     return least;
+}
+
+static bool read_kills(const char *folder, const char *name, uint64_t *ret_kills)
+{
+    char path[2 * PATH_MAX + 32], word[64];
+    unsigned long long count;
+    bool got = false;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    while (file && !got && fscanf(file, "%63s %llu", word, &count) == 2)
+        got = strcmp(word, "oom_kill") == 0;
+    if (file)
+        fclose(file);
+    if (got)
+        *ret_kills = count;
+    return got;
+}
+
+/* Inside of a container the path may be that of the host: then the group is the root. */
+static uint64_t kills_of_line(char *line, const char *root)
+{
+    char mount[PATH_MAX], folder[2 * PATH_MAX], *controllers,
+        *path = line_cut(line, "memory", &controllers);
+    uint64_t kills = 0;
+
+    if (!path)
+        return 0;
+    const char *name = *controllers ? "memory.oom_control" : "memory.events";
+    snprintf(mount, sizeof(mount), "%s%s%s", root, *controllers ? "/" : "", controllers);
+    snprintf(folder, sizeof(folder), "%s%s", mount, path);
+    if (!read_kills(folder, name, &kills))
+        read_kills(mount, name, &kills);
+    return kills;
+}
+
+uint64_t run_host_oom_kills(const char *self, const char *root)
+{
+    char line[PATH_MAX];
+    uint64_t kills = 0;
+    FILE *file = fopen(self, "re");
+
+    while (file && fgets(line, sizeof(line), file))
+        kills += kills_of_line(line, root);
+    if (file)
+        fclose(file);
+    return kills;
 }
 
 uint32_t run_host_gpus(const char *folder)
@@ -136,5 +194,18 @@ bool run_host_files(uint32_t workers)
             "spotnik run: a process may open %llu files here, and a job of %u workers needs %llu: "
             "no member could reach the others. Raise the limit with: ulimit -n 4096\n",
             (unsigned long long)files.rlim_max, workers, (unsigned long long)wanted);
+    return false;
+}
+
+bool run_host_members(uint32_t needed)
+{
+    const char *most = getenv("SPOTNIK_MAX");
+    uint64_t max = 256;
+
+    if ((most && !option_u64(most, 1, UINT32_MAX, &max)) || needed <= max)
+        return true; /* the library refuses what is no number */
+    fprintf(stderr,
+            "spotnik run: the first step waits for %u members, and the job admits %llu (--max)\n",
+            needed, (unsigned long long)max);
     return false;
 }

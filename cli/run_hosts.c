@@ -15,9 +15,9 @@
 
 #include "run_line.h"
 
-#define COMMAND_S 30 /* for a command that prints hosts */
+#define COMMAND_S 30 /* for a command that prints hosts; trouble() has it in words */
 
-enum hosts { HOSTS_WRITTEN, HOSTS_FAILED, HOSTS_NONE };
+enum hosts { HOSTS_WRITTEN, HOSTS_FAILED, HOSTS_NONE, HOSTS_NO_COMMAND };
 
 /* Hosts as a file of hosts has them (discovery/dns.h). Unless it is written, the file stays as it
  * was: the command failed, or names no host. */
@@ -33,13 +33,16 @@ static enum hosts hosts_write(const char *command, const char *path)
         count += sscanf(line, " %511s", word) == 1 && word[0] != '#';
         fputs(line, file);
     }
-    bool fine = pipe && pclose(pipe) == 0;
+    int status = pipe ? pclose(pipe) : -1;
+    bool fine = status == 0;
     if (!file || fclose(file) != 0)
         fine = false;
     if (fine && count > 0 && rename(temporary, path) == 0)
         return HOSTS_WRITTEN;
     if (fd >= 0)
         unlink(temporary);
+    if (status > 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126)
+        return HOSTS_NO_COMMAND;
     return fine && count == 0 ? HOSTS_NONE : HOSTS_FAILED;
 }
 
@@ -96,26 +99,36 @@ static void hosts_keep(const char *command, const char *path, const sigset_t *se
     _exit(0);
 }
 
-static void tell_none(const char *command)
+static void tell(const char *command, const char *what)
 {
     char text[1024];
 
-    snprintf(text, sizeof(text), "exec:%.900s names no host yet; asking again every 5 s", command);
+    snprintf(text, sizeof(text), "exec:%.900s %s; asking again every 5 s", command, what);
     run_line_say(NULL, text);
 }
 
-/* Until the command names a host: the first machines of a cloud may be on their way. Returns as
+static const char *trouble(int got, enum hosts hosts)
+{
+    if (got < 0)
+        return "has not ended within 30 s";
+    return hosts == HOSTS_NONE ? "names no host yet" : "failed";
+}
+
+/* Until the command names a host: the first machines of a cloud may be on their way, and its API
+ * may fail for a while. Only a command that the shell cannot run never will. Returns as
  * hosts_write_within() does. */
 static int hosts_await(const char *command, const char *path, const sigset_t *set,
                        enum hosts *ret_hosts)
 {
-    for (bool told = false;; told = true) {
+    const char *told = "";
+
+    for (;;) {
         int got = hosts_write_within(command, path, set, ret_hosts);
 
-        if (got != SIGCHLD || *ret_hosts != HOSTS_NONE)
+        if (got == SIGTERM || *ret_hosts == HOSTS_WRITTEN || *ret_hosts == HOSTS_NO_COMMAND)
             return got;
-        if (!told)
-            tell_none(command);
+        if (told != trouble(got, *ret_hosts))
+            tell(command, told = trouble(got, *ret_hosts));
         if (!hosts_pause())
             return SIGTERM;
     }
@@ -139,13 +152,8 @@ bool run_hosts_begin(const char *command, const char *path)
     if (got == SIGTERM)
         raise(SIGTERM); /* when it is let in again */
     sigprocmask(SIG_SETMASK, &before, NULL);
-    if (got < 0)
-        fprintf(stderr,
-                "spotnik run: exec:%s has not ended within %d s; it must print a host on each "
-                "line, and end\n",
-                command, COMMAND_S);
-    else if (hosts != HOSTS_WRITTEN)
-        fprintf(stderr, "spotnik run: exec:%s failed; it must print a host on each line\n",
+    if (hosts == HOSTS_NO_COMMAND)
+        fprintf(stderr, "spotnik run: exec:%s cannot be run; it must print a host on each line\n",
                 command);
-    return got >= 0 && hosts == HOSTS_WRITTEN;
+    return hosts == HOSTS_WRITTEN;
 }

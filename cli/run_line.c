@@ -13,6 +13,7 @@
 
 #include "base/flag.h"
 #include "base/time.h"
+#include "common/options.h"
 #include "question.h"
 #include "screen.h"
 
@@ -196,4 +197,22 @@ void run_line_stop(void)
     line[0] = 0;
     pthread_mutex_unlock(&lock);
     running = false;
+}
+
+void run_line_say_how_to_ask(void)
+{
+    static const char *const words[][2] = { { " --peers ", "SPOTNIK_PEERS" },
+                                            { " --key-file ", "SPOTNIK_KEY_FILE" },
+                                            { " --job ", "SPOTNIK_JOB" } };
+    char text[9000] = "ask with: spotnik status";
+    size_t used = strlen(text);
+
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = getenv(words[i][1]);
+        if (!value || strlen(words[i][0]) + 4 * strlen(value) + 3 > sizeof(text) - used)
+            continue;
+        used += (size_t)sprintf(text + used, "%s", words[i][0]);
+        used += option_quote(value, text + used, sizeof(text) - used);
+    }
+    run_line_say(NULL, text);
 }

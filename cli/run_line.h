@@ -25,4 +25,8 @@ void run_line_show(void);
  * NULL. */
 void run_line_say(const struct spotnik_said_info *info, const char *text);
 
+/* The command that asks this job, for any shell. Peers, key and job are those of the
+ * environment. */
+void run_line_say_how_to_ask(void);
+
 #endif

@@ -232,22 +232,32 @@ static bool is_stillborn(const struct agent_worker *worker, enum agent_end end, 
     return !committed && !worker->killed && (end == AGENT_FAILED || end == AGENT_LOST);
 }
 
+/* The status is that of an error. With 75 an engine would start the same crash again, for ever. */
+static void stop_replacing(struct run *run, int status)
+{
+    run_state_reach(run, RUN_CRASHING);
+    if (!run->agent.first_error && WIFSIGNALED(status))
+        run->agent.first_error = 128 + WTERMSIG(status);
+}
+
 static bool replace(struct run *run, enum agent_end end, const struct agent_worker *worker,
                     bool stillborn)
 {
+    int status = worker->group.status;
+
     if (!run->options->respawn || run->state >= RUN_REFUSING || run->stage || run->watcher.away
         || end == AGENT_DONE || end == AGENT_INTERRUPTED)
         return false;
     run->failures = stillborn ? run->failures + 1 : 0;
     if (run->state == RUN_TRAINS && run->failures >= FAILURES_MAX) {
-        run_state_reach(run, RUN_CRASHING);
+        stop_replacing(run, status);
         run_say(run,
                 "%u workers in a row ended before their first step was committed: not replacing "
                 "any more; see what they said",
                 FAILURES_MAX);
     }
     if (run->state == RUN_TRAINS && worker->failures >= run->options->failures_max) {
-        run_state_reach(run, RUN_CRASHING);
+        stop_replacing(run, status);
         run_say(
             run,
             "w%u is the last of %u in a row that ended so within 10 minutes of their start: not "
@@ -298,12 +308,11 @@ static void reap_one(struct run *run, struct agent_worker *worker)
     if (end == AGENT_DONE && agent_is_late(&run->agent, worker))
         run_say(run, "w%u %s: nothing is left to do here (to train on, remove %s/done)", number,
                 text, run->options->done_folder ? run->options->done_folder : "");
-    if (!late && run->ended)
+    if (!late && run->ended.any)
         finish(run);
     run->agent.told &= run->state == RUN_DONE; /* it has left, and the others train on */
     struct agent_worker *next = replace(run, end, worker, stillborn) ? start(run) : NULL;
     if (next) {
-        run->respawns++;
         run_say(run, "w%u %s; w%u starts", number, text, next->number);
     } else if (late && end == AGENT_INTERRUPTED) {
         run_say(run, "w%u ended with the job: it came too late for the last step", number);
@@ -378,7 +387,7 @@ static void look_for_company(struct run *run)
     if (run_is_left_over(run)) {
         run_say(run,
                 "the job is done after step %llu; who waits for others to make another step leaves",
-                (unsigned long long)run->ended_step);
+                (unsigned long long)run->ended.step);
         run_state_reach(run, RUN_DONE);
         send_late_ones_home(run);
     }
@@ -388,7 +397,7 @@ static void look_for_company(struct run *run)
     run_say(run,
             "%u of %u needed are here, and nobody can come: ending. Start it again, with %sa lower "
             "minimum (-n MIN:MAX)",
-            run->waits, run->needed, run->options->respawn ? "" : "--respawn or ");
+            run->waits.members, run->waits.needed, run->options->respawn ? "" : "--respawn or ");
     ask_to_end(run);
 }
 
@@ -399,9 +408,9 @@ static void look_at_waiting(struct run *run)
     uint64_t ms, of_ms;
 
     if (!spotnik_slots_wait(slots, &ms, &of_ms)
-        || now_ns() < run->told_waiting_ns + WAITING_TOLD_NS)
+        || now_ns() < run->told.waiting_ns + WAITING_TOLD_NS)
         return;
-    run->told_waiting_ns = now_ns();
+    run->told.waiting_ns = now_ns();
     run_say(
         run,
         "looking for the job: a process that cannot be reached may be in it; waited %.0f of %.0f "

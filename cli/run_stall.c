@@ -45,14 +45,16 @@ static void say(const struct run *run, const struct agent_worker *worker, uint64
 }
 
 /* A group that waits for other members owes no call, and one that has taken no step may be loading
- * its model. */
+ * its model. After the last step it may be saving it. */
 static void look(struct run *run, struct agent_worker *worker, uint64_t now_ns)
 {
     const struct spotnik_slot *slot = &run->agent.slots->slot[worker - run->agent.worker];
     uint64_t absent = __atomic_load_n(&slot->absent, __ATOMIC_SEQ_CST),
              step = run_committed(run, worker), limit_ns = run->options->stall_ns;
 
-    if (!absent || !step || step != worker->group.step) {
+    bool over = __atomic_load_n(&slot->done, __ATOMIC_ACQUIRE) != 0;
+
+    if (!absent || !step || over || step != worker->group.step) {
         worker->group.step = step;
         worker->group.owes_ns = now_ns;
         worker->group.told = false;

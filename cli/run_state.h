@@ -23,6 +23,31 @@ enum run_state {
     RUN_STATES,
 };
 
+/* Workers that have ended with status 0. */
+struct run_ended {
+    bool any, told;
+    uint64_t step; /* the latest of them has ended after this one */
+    uint32_t number;
+};
+
+/* Members that wait until others have come. */
+struct run_waits {
+    uint32_t members, needed; /* 0 needed: they do not wait */
+    uint64_t since_ns;
+    bool told;
+};
+
+/* What we have told last. */
+struct run_told {
+    uint64_t waiting_ns;      /* when: that a member waits */
+    uint64_t step;            /* of a change of strategy */
+    uint64_t minority_digest; /* of the state of a minority */
+    struct run_message {
+        uint64_t epoch, ns;
+        char text[404];
+    } message[SPOTNIK_SAID_KINDS]; /* of members */
+};
+
 struct run {
     enum run_state state;
     const struct run_options *options;
@@ -31,12 +56,9 @@ struct run {
     int signals;
     /* kill_ns: the next kill; SPOTNIK_NEVER before the first commit */
     uint64_t begun_ns, kill_ns, patience_ns;
-    uint32_t failures; /* in a row, of workers that never committed a step */
-    uint32_t respawns;
-    uint64_t looked_done_ns;  /* when we looked last for the end of the job on record, ... */
-    uint64_t mended_ns;       /* ... and whether the run's folder is whole */
-    uint64_t told_waiting_ns; /* when we told last that a member waits */
-    uint64_t told_step;       /* of the last change of strategy we have told of */
+    uint32_t failures;       /* in a row, of workers that never committed a step */
+    uint64_t looked_done_ns; /* when we looked last for the end of the job on record, ... */
+    uint64_t mended_ns;      /* ... and whether the run's folder is whole */
     /* how often the user, or patience, has asked to end: 0 none, 1 leave, 2 SIGTERM, 3 SIGKILL */
     uint32_t stage;
     size_t churn_at;
@@ -45,20 +67,9 @@ struct run {
     uint64_t most_step; /* the last step that any worker has told of */
     /* the record of an end of the job that was there before us; 0: none */
     uint64_t done_print;
-    bool ended;          /* a worker has ended with status 0 ... */
-    uint64_t ended_step; /* ... the latest of them after this step */
-    uint32_t ended_number;
-    bool ended_told;
-    uint64_t minority_digest; /* of the last state of a minority that we have told of */
-    /* members present and needed while they wait; needed 0: they do not wait */
-    uint32_t waits, needed;
-    uint64_t waits_ns; /* since when */
-    bool waits_told;
-    /* the last message of members that we have told, of each kind */
-    struct run_told {
-        uint64_t epoch, ns;
-        char text[404];
-    } told[SPOTNIK_SAID_KINDS];
+    struct run_ended ended;
+    struct run_waits waits;
+    struct run_told told;
     bool unsaved;     /* the last worker ended, and its last checkpoint had failed */
     char failed[128]; /* the first workers that failed, as the last line names them */
 };

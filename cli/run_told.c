@@ -30,7 +30,7 @@ static bool is_of_the_view(uint32_t kind)
     return kind == SPOTNIK_SAID_LOST || kind == SPOTNIK_SAID_JOINED || kind == SPOTNIK_SAID_LEFT;
 }
 
-static bool is_news(const struct run_told *told, const struct spotnik_slot_line *line,
+static bool is_news(const struct run_message *told, const struct spotnik_slot_line *line,
                     uint64_t now_ns)
 {
     if (is_of_the_view(line->kind))
@@ -40,7 +40,7 @@ static bool is_news(const struct run_told *told, const struct spotnik_slot_line 
 
 static void take(struct run *run, const struct spotnik_slot_line *line, uint64_t now_ns)
 {
-    struct run_told *told = is_for_the_log(line->kind) ? &run->told[line->kind] : NULL;
+    struct run_message *told = is_for_the_log(line->kind) ? &run->told.message[line->kind] : NULL;
 
     if (!told || !is_news(told, line, now_ns))
         return;

@@ -49,10 +49,10 @@ static void look_at_sync(struct run *run)
     for (uint32_t i = 0; i < run->agent.places && run->options->watch_sync; i++) {
         const struct spotnik_slot *slot = &run->agent.slots->slot[i];
         uint64_t step = __atomic_load_n(&slot->told_step, __ATOMIC_ACQUIRE);
-        if (step <= run->told_step)
+        if (step <= run->told.step)
             continue;
         uint64_t what = __atomic_load_n(&slot->told_what, __ATOMIC_RELAXED);
-        run->told_step = step;
+        run->told.step = step;
         run_say(run, "step %llu: %s from here on: %s (%.3f, limit %.3f)", (unsigned long long)step,
                 (what & 0xff) == SPOTNIK_SYNC_ASYNCHRONOUS ? "asynchronous" : "synchronous",
                 spotnik_sync_reason_text((enum spotnik_sync_reason)(what >> 8 & 0xff)),
@@ -75,17 +75,17 @@ static void look_at_steps(struct run *run, uint64_t now_ns)
 /* A member that ends with the job is at most one step behind the others. */
 static void look_at_ends(struct run *run)
 {
-    if (!run->ended || run->ended_told || run->state == RUN_DONE
-        || run->most_step <= run->ended_step + 1)
+    if (!run->ended.any || run->ended.told || run->state == RUN_DONE
+        || run->most_step <= run->ended.step + 1)
         return;
-    run->ended_told = true;
+    run->ended.told = true;
     run_say(run,
             "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, "
             "not for the end of the job. A "
             "program that joins late must skip what is over, and count by the job (in PyTorch: for "
             "epoch in spotnik.epochs(count), while spotnik.step() < count; epochs of a file of its "
             "own: prepare(start=...))",
-            run->ended_number, (unsigned long long)run->ended_step);
+            run->ended.number, (unsigned long long)run->ended.step);
 }
 
 /* The member that waits for most speaks for all. */
@@ -102,17 +102,17 @@ static void look_at_waits(struct run *run, uint64_t now_ns)
             waits = __atomic_load_n(&slot_of(run, worker)->size, __ATOMIC_RELAXED);
         }
     }
-    if (waits != run->waits || needed != run->needed) {
-        if (run->waits_told && !needed && !run->stage)
+    if (waits != run->waits.members || needed != run->waits.needed) {
+        if (run->waits.told && !needed && !run->stage)
             run_tell(run, SPOTNIK_SAID_ENOUGH, "enough members are here: steps go on");
-        run->waits = waits;
-        run->needed = needed;
-        run->waits_ns = now_ns;
-        run->waits_told = run->waits_told && needed && !run->most_step;
+        run->waits.members = waits;
+        run->waits.needed = needed;
+        run->waits.since_ns = now_ns;
+        run->waits.told = run->waits.told && needed && !run->most_step;
     }
-    if (needed && !run->waits_told
-        && now_ns - run->waits_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
-        run->waits_told = true;
+    if (needed && !run->waits.told
+        && now_ns - run->waits.since_ns >= (run->most_step ? NEWS_NS : NEWS_START_NS)) {
+        run->waits.told = true;
         run_tell(run, SPOTNIK_SAID_WAITING, "%u of %u needed are here: steps wait", waits, needed);
     }
 }
@@ -151,9 +151,9 @@ void run_look_at_minority(struct run *run, const struct agent_worker *worker)
     const char *dir = getenv("SPOTNIK_CHECKPOINT");
     char name[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1];
 
-    if (!step || digest == run->minority_digest)
+    if (!step || digest == run->told.minority_digest)
         return;
-    run->minority_digest = digest;
+    run->told.minority_digest = digest;
     spotnik_checkpoint_store_minority_name(step, digest, name);
     run_say(
         run,
@@ -175,7 +175,7 @@ void run_look_at_checkpoints(struct run *run, const struct agent_worker *worker)
 
 bool run_is_done(const struct run *run)
 {
-    if (!run->ended || run->ended_step < run->most_step)
+    if (!run->ended.any || run->ended.step < run->most_step)
         return false;
     return run->most_step ? !run_members(run) : !agent_running(&run->agent);
 }
@@ -184,12 +184,12 @@ void run_ended(struct run *run, const struct agent_worker *worker)
 {
     uint64_t step = run_committed(run, worker);
 
-    if (!run->ended || step >= run->ended_step) {
-        run->ended_step = step;
-        run->ended_number = worker->number;
-        run->ended_told = false;
+    if (!run->ended.any || step >= run->ended.step) {
+        run->ended.step = step;
+        run->ended.number = worker->number;
+        run->ended.told = false;
     }
-    run->ended = true;
+    run->ended.any = true;
     if (__atomic_load_n(&slot_of(run, worker)->done, __ATOMIC_ACQUIRE))
         run_state_reach(run, RUN_DONE);
 }
@@ -201,11 +201,11 @@ bool run_is_stuck(const struct run *run)
     bool traced = run->churn_at < run->options->churn.event_count;
     bool comes_back = run->watcher.away || run->coming_back;
 
-    return run->needed && run->options->local && !traced && !comes_back && !run->stage
-           && run->state != RUN_DONE && agent_running(&run->agent) < run->needed;
+    return run->waits.needed && run->options->local && !traced && !comes_back && !run->stage
+           && run->state != RUN_DONE && agent_running(&run->agent) < run->waits.needed;
 }
 
 bool run_is_left_over(const struct run *run)
 {
-    return run_is_stuck(run) && run->ended && run->ended_step >= run->most_step;
+    return run_is_stuck(run) && run->ended.any && run->ended.step >= run->most_step;
 }

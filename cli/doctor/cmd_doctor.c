@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/key.h"
+#include "base/secret.h"
 #include "commands.h"
 #include "doctor.h"
 #include "common/options.h"
@@ -42,7 +43,6 @@ void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *
     static const char *const words[] = { "fine", "WARNING", "BAD" };
     va_list arguments;
 
-    doctor->warnings += verdict == DOCTOR_WARNING;
     doctor->bad += verdict == DOCTOR_BAD;
     printf("%-8s %-14s ", words[verdict], about);
     va_start(arguments, format);
@@ -121,6 +121,9 @@ int spotnik_cmd_doctor(int argc, char **argv)
     if (refused)
         return refused == 1 ? 0 : refused;
     doctor.credentials.self.port = 1;
+    doctor.credentials.key = spotnik_secret_new(SPOTNIK_KEY_BYTES);
+    if (!doctor.credentials.key)
+        return 1;
     spotnik_job_hash(doctor.job, doctor.credentials.job);
     spotnik_key_random(&doctor.credentials.self.id, sizeof(doctor.credentials.self.id));
     doctor_look_here(&doctor);

@@ -19,7 +19,7 @@ struct doctor {
     struct spotnik_credentials credentials;
     bool has_key;
     char folder[4096]; /* of --peers file:DIR; "": none */
-    uint32_t warnings, bad;
+    uint32_t bad;
 };
 
 /* Say one finding and count it. */
@@ -29,7 +29,7 @@ void doctor_say(struct doctor *doctor, enum doctor_verdict verdict, const char *
 /* doctor_here.c: this host alone. */
 void doctor_look_here(struct doctor *doctor);
 
-/* doctor_bucket.c: is "s3://bucket/name" a place for a job? `use`: "peers bucket" or "checkpoints".
+/* doctor_bucket.c: is a bucket a place for a job? `use`: "peers bucket" or "checkpoints".
  * */
 void doctor_look_bucket(struct doctor *doctor, const char *use, const char *where);
 

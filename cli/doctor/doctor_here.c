@@ -150,7 +150,7 @@ static void look_names(struct doctor *doctor)
         doctor_say(doctor, took > NAME_SLOW_MS ? DOCTOR_WARNING : DOCTOR_FINE, "names",
                    "%u processes are named; looking them up took %llu ms", spec.count,
                    (unsigned long long)took);
-    if (spec.is_store && !strncmp(spec.location, "s3://", 5))
+    if (spec.is_store && spotnik_objects_is_bucket(spec.location))
         doctor_look_bucket(doctor, "peers bucket", spec.location);
     else if (spec.is_store)
         snprintf(doctor->folder, sizeof(doctor->folder), "%s", spec.location);
@@ -212,6 +212,7 @@ void doctor_look_here(struct doctor *doctor)
         doctor_look_folder(doctor, "peers folder", doctor->folder);
     if (doctor->checkpoint && spotnik_objects_is_bucket(doctor->checkpoint))
         doctor_look_bucket(doctor, "checkpoints", doctor->checkpoint);
-    else if (doctor->checkpoint)
-        doctor_look_folder(doctor, "checkpoints", doctor->checkpoint);
+    else if (doctor->checkpoint) /* "file:" may stand before a folder */
+        doctor_look_folder(doctor, "checkpoints",
+                           doctor->checkpoint + (strncmp(doctor->checkpoint, "file:", 5) ? 0 : 5));
 }

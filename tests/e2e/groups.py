@@ -11,19 +11,23 @@ its group ended after --stall-timeout; no process outlives the run.
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
+import shlex
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 LIMIT_S = 120.0  # for whatever is waited for
+WAITS = "its group waits for a call of rank 1"
 GONE_S = 5.0  # a busy machine; the median is printed
 
 
@@ -42,7 +46,7 @@ class Run:
         self.events = folder / "events"
         self.events.touch()
         self.said = folder / "said"
-        self.reader = self.events.open()
+        self.reader, self.begun = self.events.open(), ""
         self.pids: dict[str, dict[int, int]] = {}  # of a group, by rank
         self.commits: dict[str, list[tuple[int, str, int, int, int]]] = {}  # step, digest, epoch, size, ns
         self.excluded: dict[str, set[int]] = {}  # commits that a group had told before it was excluded and came back
@@ -57,8 +61,9 @@ class Run:
         raise SystemExit(f"FAILED: {what}\n{self.said.read_text()[-3000:]}")
 
     def look(self) -> None:
-        """Read the lines that have come."""
-        for line in self.reader:
+        """Read the lines that have come. The last one may be half written."""
+        *lines, self.begun = (self.begun + self.reader.read()).split("\n")
+        for line in lines:
             kind, group, *rest = line.split()
             if kind == "process":
                 self.pids.setdefault(group, {})[int(rest[0])] = int(rest[1])
@@ -185,17 +190,29 @@ def notice_to_a_sibling(spotnik: str, worker: str, folder: Path) -> None:
     print("SIGTERM to a sibling: its group left, the other trained on")
 
 
+def statuses(spotnik: str, ask: list[str]) -> Iterator[str]:
+    """What each member answers; `ask`: status --peers WHERE ..."""
+    status, peers, where, *more = ask
+    first = subprocess.run([spotnik, *ask, "--json"], stdout=subprocess.PIPE, text=True).stdout
+    for member in json.loads(first or "{}").get("members", ()):
+        where = f"{member['address']}:{member['port']}"
+        words = [spotnik, status, peers, where, *more, "--json"]
+        yield subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout
+
+
 def a_process_that_hangs(spotnik: str, worker: str, folder: Path) -> None:
-    """A stopped sibling is named, and its group is ended after the limit and comes back."""
-    options = ["-n", "1:2", "--group", "2", "--respawn", "--stall-timeout", "2s"]
+    """A stopped sibling is named, in the status too, and its group is ended after the limit and comes back."""
+    options = ["-n", "1:2", "--group", "2", "--respawn", "--stall-timeout", "8s"]
     run = Run(spotnik, options, [worker, "0", "1000"], folder)
     run.until("both groups together", lambda: run.is_whole(2, 2))
     victim = run.living()[0]
     pid = run.pids[victim][1]
     os.kill(pid, signal.SIGSTOP)
+    ask = shlex.split(re.search(r"ask with: spotnik (.*)", run.said.read_text())[1])  # type: ignore[index]
+    run.until("the status of its member to name it", lambda: any(WAITS in said for said in statuses(spotnik, ask)))
     run.until("the group's end", lambda: not any(map(is_alive, run.pids[victim].values())))
     said = run.said.read_text()
-    for words in (f"for 1 s: 1 (process {pid}, stopped). The job waits for them; --stall-timeout", "ending the group"):
+    for words in (f"for 4 s: 1 (process {pid}, stopped). The job waits for them; --stall-timeout", "ending the group"):
         if f"w{victim} on " not in said or words not in said:
             run.fail(f"not said: {words}")
     run.until("a new group in its place", lambda: run.is_whole(2, 2))

@@ -136,12 +136,22 @@ def stops(world: World) -> None:
     kill(again)
     if min(w.steps[0] for w in again) != after + 1:
         world.fail(f"they go on with step {again[0].steps[0]} after checkpoint {after}")
+    with_another_key(world, left)
     afresh(world, left, step)
+
+
+def with_another_key(world: World, left: Path) -> None:
+    other = World(world.hosts, world.root, "other")
+    try:
+        refused(other, other.start(0, SPOTNIK_FROM=str(left)), -105, left.name, "is signed by key")
+    finally:
+        other.end()
 
 
 def afresh(world: World, left: Path, step: int) -> None:
     fresh = World(world.hosts, world.root, "fresh")
     run = [SPOTNIK, "run", "--respawn", "--from", str(left), "--bind", f"{world.hosts.address(0)}:{PORT}", "--"]
+    shutil.copy(world.root / "key", fresh.root / "key")
     try:
         first = fresh.start(0, *run)
         second = fresh.start(1, SPOTNIK_FROM=str(left))

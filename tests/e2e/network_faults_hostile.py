@@ -11,6 +11,9 @@
   full        the folder's disk is full: members go on and warn, one dies, and a newcomer joins or says why not
   gone        the peers folder vanishes: members go on, also after a loss, and warn; a worker that starts is told
               what is wrong; once the folder is back the warning goes and a newcomer joins
+  encrypted   SPOTNIK_TLS is not set: what passes between hosts is TLS, so one with "off" is refused by both names
+  captured    of a job with a kill and a join nothing of sums, state or key passes in the clear; with "off" it does;
+              a core dump of a member holds no key
   joining     it vanishes while a newcomer has the state to copy: the newcomer gets in all the same
   moved       a host gets another address: the others go on, a member at the new one comes in"""
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -62,6 +66,59 @@ def answered(world: World) -> None:
     ):
         job = World(world.hosts, world.root, f"answered-{number}")
         broken_for_a_while(job, name, lambda job=job, how=how: between(job, *how))  # type: ignore[misc]
+
+
+def encrypted(world: World) -> None:
+    members = [world.start(0), world.start(1)]
+    world.go_on(members)
+    odd = world.start(2, SPOTNIK_TLS="off")
+    said = "has SPOTNIK_TLS=psk, and this process has off; set the same on all hosts"
+    world.until(f"the third to hear '{said}'", lambda: any(said in line for line in odd.errors))
+    world.go_on(members)
+    if ", TLS" not in world.status(0):
+        world.fail(f"the status of a member: {world.status(0)}")
+    one_job(world, "encrypted")
+
+
+def dumped(pid: int, secret: bytes) -> bool:
+    """Does the memory that a core dump of this process takes hold the secret?"""
+    with open(f"/proc/{pid}/smaps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        area = (0, 0)
+        for line in maps:
+            word = line.split()
+            if "-" in word[0] and not word[0].endswith(":"):
+                begin, end = (int(bound, 16) for bound in word[0].split("-"))
+                area = (begin, end if word[1].startswith("rw") else begin)
+            elif word[0] != "VmFlags:" or "dd" in word or area[0] == area[1]:
+                continue
+            elif secret in os.pread(memory.fileno(), area[1] - area[0], area[0]):
+                return True
+    return False
+
+
+def captured(world: World) -> None:
+    """Members of three hosts add up ones, and a newcomer copies bytes that are known."""
+    state = bytes((i * 31 + (i >> 16)) & 255 for i in range(1 << 17))
+    ones = struct.pack("<4f", *[1.0] * 4)
+    for tls in ("off", ""):
+        job = World(world.hosts, world.root, f"captured-{tls or 'usual'}")
+        job.more = {"SPOTNIK_TLS": tls, "WORKER_ONES": "2000"}
+        job.command = [*job.command, "-S", str(len(state))]
+        secrets = [ones, state[:16], state[100_000:100_016], (job.root / "key").read_bytes()[:16]]
+        with job.hosts.capture(secrets) as seen:
+            members = [job.start(host) for host in range(3)]
+            job.go_on(members)
+            members[2].process.kill()
+            members[2].rest()
+            members[2] = job.start(2)
+            job.go_on(members)
+        key = bytes.fromhex((job.root / "key").read_text().split()[0])
+        holding = [dumped(member.process.pid, key) for member in members]
+        job.end()
+        if seen != (set(secrets[:-1]) if tls == "off" else set()):
+            job.fail(f"SPOTNIK_TLS={tls}: seen {sorted(seen)}")
+        if any(holding):
+            job.fail(f"SPOTNIK_TLS={tls}: {holding}: dumps hold the key")
 
 
 def deaf(world: World) -> None:
@@ -262,4 +319,4 @@ def moved(world: World) -> None:
     one_job(world, "moved")
 
 
-HOSTILE = (answered, deaf, swapped, stranger_owner, copies, full, gone, joining, moved)
+HOSTILE = (answered, encrypted, captured, deaf, swapped, stranger_owner, copies, full, gone, joining, moved)

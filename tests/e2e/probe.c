@@ -24,7 +24,9 @@
 
 void probe_credentials(struct cluster *cluster, struct spotnik_credentials *ret)
 {
-    memset(ret, 0, sizeof *ret);
+    static uint8_t key[SPOTNIK_KEY_BYTES];
+
+    *ret = (struct spotnik_credentials){ .key = key };
     spotnik_job_hash("e2e", ret->job);
     if (spotnik_tls_settings_read(&ret->tls) || spotnik_key_read(cluster->key, ret->key)
         || spotnik_key_random(&ret->self.id, sizeof ret->self.id))
@@ -149,10 +151,9 @@ static void listen_to(struct cluster *cluster, pid_t pid, int events, char *text
     }
 }
 
-void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers,
-                 int code, const char *why)
+void probe_told(struct cluster *cluster, const char *key, const char *job, const char *peers,
+                char *text, size_t size)
 {
-    char text[1024] = "", expected[32];
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC))
@@ -161,9 +162,18 @@ void probe_fails(struct cluster *cluster, const char *key, const char *job, cons
     if (pid == 0)
         become(cluster, key, job, peers, ends[1]);
     close(ends[1]);
-    listen_to(cluster, pid, ends[0], text, sizeof text);
+    text[0] = '\0';
+    listen_to(cluster, pid, ends[0], text, size);
     close(ends[0]);
     waitpid(pid, NULL, 0);
+}
+
+void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers,
+                 int code, const char *why)
+{
+    char text[1024], expected[32];
+
+    probe_told(cluster, key, job, peers, text, sizeof text);
     snprintf(expected, sizeof expected, "error %d ", code);
     if (strncmp(text, expected, strlen(expected)) || !strstr(text, why))
         cluster_fail(cluster, "a worker was told \"%s\", not \"%s... %s\"", text, expected, why);

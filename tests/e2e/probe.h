@@ -25,8 +25,11 @@ bool probe_status(struct cluster *cluster, uint32_t place, const struct spotnik_
 void probe_until(struct cluster *cluster, uint32_t place, const struct spotnik_member *member,
                  const char *what, uint64_t limit_ms, char *text, size_t size);
 
-/* Run a worker with another key file, job or peers; it must end with error `code` and words that
- * have `why` in them. */
+/* Run a worker with another key file, job or peers until it ends: all that it said. */
+void probe_told(struct cluster *cluster, const char *key, const char *job, const char *peers,
+                char *text, size_t size);
+
+/* The same; it must say nothing but error `code`, and words that have `why` in them. */
 void probe_fails(struct cluster *cluster, const char *key, const char *job, const char *peers,
                  int code, const char *why);
 

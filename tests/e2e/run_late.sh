@@ -5,7 +5,8 @@
 #   1. in a peers folder, where members end by themselves (no number of steps is given): one that starts afterwards, and one that waits
 #      for others while the programs of the last members end;
 #   2. with a list of hosts, where the checkpoint folder has the record;
-#   3. more steps than were made, or the record removed: the job goes on. Where all were killed, or told to go, there is no record.
+#   3. more steps than were made, or the record removed: the job goes on. Where all were killed, or told to go, there is no record;
+#   4. one that this agent sends home when the job is done is no fault: words say that it came too late, and no status is told.
 #
 #     run_late.sh SPOTNIK WORKER
 . "$(dirname "$0")/run_lib.sh"
@@ -70,6 +71,14 @@ ends g 75
 ends h 75
 [ ! -e "$dir/peers/done" ] || fail "a job that was told to go is on record as done"
 echo "more steps, or no record: it goes on"
+
+# 4. The second worker never joins; the first one trains to the end.
+timeout 100 "$spotnik" run -n 1:2 -- sh -c 'if [ "$SPOTNIK_WORKER" = 0 ]; then until [ -e "$dir/waits" ]; do sleep 0.01; done; exec "$worker" -u 1000 -s 30; fi
+trap "exit 75" TERM; : >"$dir/waits"; while :; do sleep 0.01; done' >"$dir/l.out" 2>&1
+[ $? = 0 ] || fail "a job whose second worker came too late did not end with 0"
+said l 'w1 ended with the job: it came too late for the last step'
+grep -q 'left (75)' "$dir/l.out" && fail "the late one reads like a fault"
+echo "sent home: the words are those of a late one"
 
 # 2. A list.
 list="--peers 127.0.0.1:21391,127.0.0.1:21392"

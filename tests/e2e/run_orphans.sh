@@ -12,21 +12,22 @@ gone() {
     timeout 30 tail --pid="$(cat "$dir/$1")" -f /dev/null || fail "$1 lives on without its agent"
 }
 
-# A worker that a shell waits for, one that has become the program, and one that listens to nothing.
-begin env TMPDIR="$dir" "$spotnik" run -n 2:3 --grace 2s --log-dir "$dir/logs" -- sh -c '
+# A worker that a shell waits for, one that has become the program, one that listens to nothing, and one in a session of its own.
+begin env TMPDIR="$dir" "$spotnik" run -n 3:4 --grace 2s --log-dir "$dir/logs" -- sh -c '
     case $SPOTNIK_WORKER in
     0) sh -c '"'"'echo $$ >"$dir/pid.0"; exec "$worker" -u 1000'"'"'; : ;;
     1) echo $$ >"$dir/pid.1"; exec "$worker" -u 1000 ;;
     2) trap "" TERM; echo $$ >"$dir/pid.2"; while :; do sleep 0.1; done ;;
+    3) setsid sh -c '"'"'echo $$ >"$dir/pid.3"; exec "$worker" -u 1000'"'"' & wait ;;
     esac'
-until_true "grep -q commit.*.2.0. $dir/logs/w0.log"
+until_true "grep -q commit.*.3.0. $dir/logs/w0.log"
 until_true "test -s $dir/pid.2"
 kill -KILL $run
 wait $run 2>/dev/null
-for number in 0 1 2; do
+for number in 0 1 2 3; do
     gone pid.$number
 done
-for number in 0 1; do
+for number in 0 1 3; do
     grep -q '^leaving [0-9]' "$dir/logs/w$number.log" || fail "w$number did not leave in good order"
 done
 echo "the agent was killed: its workers left, and the one that did not was killed"

@@ -5,11 +5,14 @@
  * used once (the members check that themselves, over the deaths); from the one before when that was
  * damaged; also when it is lost again and again before it could write another; checkpoints are
  * completed while members are lost and come all the time; what it trains is, bit for bit, what the
- * same members without deaths would have.
+ * same members without deaths would have. Checkpoints are signed by the key of the job: what the
+ * writer of the folder has moved to a later step is passed over, and what it has written itself, or
+ * another key has signed, no member loads, and none begins anew over it.
  *
- *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] [bits=1]
+ *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] [bits=1] [forged=1]
  *
- * bits=0 leaves out the comparison of bits and checkpoints by time; lives=0 leaves out the rest. */
+ * bits=0 leaves out the comparison of bits and checkpoints by time; lives=0 leaves out the lives,
+ * forged=0 the forgeries. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -19,9 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/key.h"
 #include "base/time.h"
 #include "cluster.h"
 #include "checkpoint/checkpoint_store.h"
+#include "checkpoint/resume.h"
+#include "discovery/discovery.h"
+#include "probe.h"
+#include "spotnik/spotnik.h"
 
 #define PATIENCE_MS 60000
 #define CHURN_MAX 20
@@ -293,6 +301,86 @@ static void by_time(char *worker, uint64_t seed)
     cluster_free(&cluster);
 }
 
+/* ---- forgeries ---- */
+
+/* All of a signed checkpoint under the name of a later one. */
+static void move(struct cluster *cluster, const struct spotnik_checkpoint_store_entry *entry)
+{
+    char later[SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1], command[1500];
+
+    spotnik_checkpoint_store_entry_name(entry->step + 1000, entry->founding, later);
+    snprintf(command, sizeof command, "cp -r '%s/%s' '%s/%s'", directory, entry->name, directory,
+             later);
+    if (system(command))
+        cluster_fail(cluster, "cannot move a checkpoint");
+}
+
+/* Its manifest anew, as any user can make it. */
+static void forge(struct cluster *cluster, const char *entry)
+{
+    static const struct spotnik_signer none;
+    static struct spotnik_manifest manifest;
+    char *text = NULL;
+    size_t size = 0;
+
+    if (spotnik_checkpoint_look_at(directory, entry, &none, &manifest))
+        cluster_fail(cluster, "%s: %s", entry, spotnik_last_error());
+    for (uint32_t i = 0; i < manifest.part_count; i++)
+        strcpy(manifest.part[i].digest, "0123456789abcdef");
+    strcpy(manifest.blobs.digest, "0123456789abcdef");
+    if (spotnik_manifest_write(&manifest, &manifest.schema, &none, entry, &text, &size)
+        || spotnik_checkpoint_store_put(directory, entry, SPOTNIK_MANIFEST_NAME, 1, text, size))
+        cluster_fail(cluster, "cannot forge %s: %s", entry, spotnik_last_error());
+    free(text);
+    spotnik_manifest_done(&manifest);
+}
+
+/* A founder of a new life, by other records, must refuse with these words. */
+static void expect_refused(struct cluster *cluster, const char *key, const char *name,
+                           const char *why)
+{
+    char peers[300], spec[320], text[1024], error[32];
+
+    snprintf(peers, sizeof peers, "%.200s/%s", cluster->dir, name);
+    snprintf(spec, sizeof spec, "file:%s", peers);
+    if (spotnik_discovery_fresh(peers))
+        cluster_fail(cluster, "cannot make %s", peers);
+    probe_told(cluster, key, "e2e", spec, text, sizeof text);
+    snprintf(error, sizeof error, "\nerror %d ", SPOTNIK_ERR_CHECKPOINT);
+    if (!strstr(text, error) || !strstr(text, why) || strstr(text, "\ncommit "))
+        cluster_fail(cluster, "a founder said \"%s\", not \"%s\"", text, why);
+}
+
+static void forgeries(char *worker, uint64_t seed)
+{
+    static struct cluster cluster;
+    struct spotnik_checkpoint_store_entry entry;
+    char other[300];
+
+    begin(&cluster, seed, 2, 2);
+    cluster_use(&cluster, worker, "-c", "3000", "-n", "5000", "-b", "64", "-u", "500", NULL);
+    refill(&cluster);
+    checkpoint_wanted = 40;
+    cluster_until(&cluster, has_checkpoint, "a complete checkpoint", PATIENCE_MS);
+    kill_all(&cluster);
+    uint64_t step = newest(&entry);
+
+    move(&cluster, &entry);
+    expect_resumed(&cluster, step);
+    kill_all(&cluster);
+    step = newest(&entry);
+    snprintf(other, sizeof other, "%.200s/other", cluster.dir);
+    if (spotnik_key_create(other))
+        cluster_fail(&cluster, "no key: %s", spotnik_last_error());
+    expect_refused(&cluster, other, "peers-other", "is signed by key");
+    forge(&cluster, entry.name);
+    expect_refused(&cluster, cluster.key, "peers-forged", "is not signed");
+    if (newest(&entry) != step)
+        cluster_fail(&cluster, "a checkpoint that was refused is gone");
+    puts("a moved checkpoint is passed over; a forged one, and another key's, are refused");
+    cluster_free(&cluster);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = cluster_argument(argc, argv, "seed", 1);
@@ -305,6 +393,8 @@ int main(int argc, char **argv)
     uint64_t lives = cluster_argument(argc, argv, "lives", 5);
     if (lives)
         lives_under_churn(argc, argv, lives, seed);
+    if (cluster_argument(argc, argv, "forged", 1))
+        forgeries(argv[1], seed);
     if (!cluster_argument(argc, argv, "bits", 1))
         return 0;
     setenv("SPOTNIK_CHECKPOINT_STEPS", every, 1);

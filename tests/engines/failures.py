@@ -33,7 +33,7 @@ TRAIN = ["--", WORKER, "-u", "5000", "-n", "100000", "-b", "96"]
 # Rows without a message of ours, by the first words of the row.
 SHOWN = {
     "elements join one by one": "Slurm's own delay; tests/slurm/lab.py sets cred_expire",
-    "the batch shell ends with 75": "tests/slurm/elements.py (scancel: nobody is requeued)",
+    "the batch shell ends with 75": "tests/slurm/elements.py (scancel: none is requeued)",
     "a job with `--signal=B:USR1@60`": "Slurm's words; tests/slurm/page.py (batch_shell)",
     "no cloud, on a cloud's machine": "packages/notices/tests/watch.py (nowhere): what is said in no cloud",
     "workers are killed before": "packages/notices/tests/job.py (insisted)",

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 MARK, PROXY_PORT = 7, 15001
@@ -24,6 +25,20 @@ for name; do
     ip netns del "$name" 2>/dev/null
 done
 true
+"""
+
+
+# Looks at every frame of every card, and writes which of the words (in hexadecimal) it has seen, until its input ends.
+CAPTURE = """
+import select, socket, sys
+words, seen = [bytes.fromhex(word) for word in sys.argv[1:]], set()
+card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+card.setsockopt(socket.SOL_SOCKET, 33, 1 << 26)  # SO_RCVBUFFORCE
+print("ready", flush=True)
+while sys.stdin not in select.select([card, sys.stdin], [], [])[0]:
+    frame = card.recv(65536)
+    seen |= {word.hex() for word in words if word in frame}
+print(*seen, flush=True)
 """
 
 
@@ -127,6 +142,17 @@ class Hosts:
 
     def drop(self, to: int, source: int) -> tuple[int, tuple[str, ...]]:
         return self.rule(to, "INPUT", "-s", self.address(source), "-j", "DROP")
+
+    @contextlib.contextmanager
+    def capture(self, words: list[bytes]) -> Iterator[set[bytes]]:
+        """What passes the switch meanwhile: the words that were seen stand in the set afterwards."""
+        seen: set[bytes] = set()
+        python = ["ip", "netns", "exec", f"{self.name}-sw", sys.executable, "-c", CAPTURE]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([*python, *(word.hex() for word in words)], **pipes) as looks:  # type: ignore[call-overload]
+            looks.stdout.readline()
+            yield seen
+            seen |= {bytes.fromhex(word) for word in looks.communicate()[0].split()}
 
     # ---- proxies
 

@@ -9,6 +9,7 @@ ones: pods, resources, Kueue's queue and least parallelism.
 
 import copy
 import glob
+import re
 import subprocess
 import sys
 
@@ -28,6 +29,9 @@ MODELS = {
 }
 
 
+WORD = 'a "b" $c $$ $$(d) $(POD_IP)'  # a program gets it so, whatever Kubernetes makes of "$$" and "$("
+
+
 def pods(document):
     """Wherever a pod is described: the models of the trainer know less of pods than Kubernetes does."""
     if isinstance(document, dict):
@@ -43,7 +47,7 @@ def pods(document):
 def wrong(document):
     """What is wrong with it; None: nothing."""
     try:
-        if document["apiVersion"] in ("v1", "batch/v1"):
+        if document["apiVersion"] in ("v1", "batch/v1", "networking.k8s.io/v1"):
             for version in ("1.31", "1.36"):
                 kubernetes_validate.validate(document, version, strict=True)
             return None
@@ -73,19 +77,36 @@ def check(name, document):
         break
 
 
+def policies(document):
+    """What becomes of the job by a pod's exit code, wherever a policy stands."""
+    if isinstance(document, dict):
+        for rule in document.get("podFailurePolicy", {}).get("rules", []):
+            yield from ((code, rule["action"]) for code in rule.get("onExitCodes", {}).get("values", []))
+    for value in document.values() if isinstance(document, dict) else document if isinstance(document, list) else []:
+        yield from policies(value)
+
+
 def printed(*options):
     """The documents of a manifest that the command prints."""
-    command = [sys.argv[2], "kubernetes", "--image", "registry.example/train:1", *options, "--", "python", 'a "b" $c']
+    command = [sys.argv[2], "kubernetes", "--image", "registry.example/train:1", *options, "--", "python", WORD]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     documents = list(yaml.safe_load_all(text))
     for document in documents:
         check(" ".join(options), document)
+    found = dict(one for document in documents for one in policies(document))
+    assert found == {75: "Ignore", 74: "FailJob"}, found
     return documents
+
+
+def expanded(word, env):
+    """As the kubelet does it: "$$" is "$"; "$(NAME)" is a variable of the container, or stays."""
+    return re.sub(r"\$\$|\$\((\w+)\)", lambda found: "$" if found[0] == "$$" else env.get(found[1], found[0]), word)
 
 
 def command_of(document):
     container = next(pods(document))["containers"][0]
-    return container["command"] + container.get("args", [])
+    env = {one["name"]: "told" for one in container["env"] if one["name"] != "JOBSET"}
+    return [expanded(word, env) for word in container["command"] + container.get("args", [])]
 
 
 def check_printed():
@@ -96,7 +117,7 @@ def check_printed():
     assert notes == {"queue-name": "team", "job-min-parallelism": "2", "job-completions-equal-parallelism": "true"}, notes
     words = command_of(job)
     assert words[:9] == ["spotnik", "run", "-n", "2", "--respawn", "--min", "4", "--peers", "dns://train-[0-1].train"], words
-    assert words[-2:] == ["python", 'a "b" $c'], words
+    assert words[-2:] == ["python", WORD], words
     worker = next(pods(job))["containers"][0]
     assert all("$POD_IP:21210,$POD_IP:21211 " in worker[kind]["exec"]["command"][2] for kind in ("startupProbe", "livenessProbe")), worker
     limits = worker["resources"]["limits"]
@@ -108,24 +129,40 @@ def check_printed():
     _, elastic = printed("--pods", "1:4", "--queue", "team", "--elastic", "--claim", "none", "--name", "other")
     assert elastic["metadata"]["annotations"] == {"kueue.x-k8s.io/elastic-job": "true"}
     assert len(next(pods(elastic))["volumes"]) == 1 and "dns://other-0.other" in command_of(elastic)
-    _, kept = printed("--pods", "2", "--checkpoint", "s3://My.bucket/a_b/c")
-    worker = next(pods(kept))["containers"][0]
-    assert {"name": "SPOTNIK_CHECKPOINT", "value": "s3://My.bucket/a_b/c"} in worker["env"] and len(next(pods(kept))["volumes"]) == 1
+    for scheme in ("gs", "az", "s3"):
+        _, kept = printed("--pods", "2", "--checkpoint", f"{scheme}://My.bucket/a_b/c")
+        worker = next(pods(kept))["containers"][0]
+        assert {"name": "SPOTNIK_CHECKPOINT", "value": f"{scheme}://My.bucket/a_b/c"} in worker["env"]
+        assert len(next(pods(kept))["volumes"]) == 1
     assert worker["envFrom"] == [{"secretRef": {"name": "train-aws", "optional": True}}], worker
     (jobset,) = printed("--pods", "2:3", "--kind", "jobset")
     assert "dns://train-node-0-[0-1].train" in command_of(jobset)
     runtime, train = printed("--pods", "2:3", "--kind", "trainjob", "--queue", "team")
     assert runtime["spec"]["mlPolicy"]["numNodes"] == 3 and train["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
-    assert "dns://$(JOBSET)-node-0-[0-1].$(JOBSET)" in command_of(runtime) and command_of(runtime)[-2] == "python"
+    assert "dns://$(JOBSET)-node-0-[0-1].$(JOBSET)" in command_of(runtime) and command_of(runtime)[-2:] == ["python", WORD]
+
+
+def check_policy(documents):
+    """It lets the pods of the example reach each other where they listen, and stays in step with them."""
+    policy, job = documents["NetworkPolicy"], documents["Job"]
+    labels = {"matchLabels": job["spec"]["template"]["metadata"]["labels"]}
+    ports = [port["containerPort"] for port in next(pods(job))["containers"][0]["ports"]]
+    assert policy["spec"]["podSelector"] == labels, policy
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": labels}] and [port["port"] for port in rule["ports"]] == ports, rule
 
 
 def main():
     count = 0
+    found = {}
     for path in sorted(glob.glob(f"{sys.argv[1]}/*.yaml")):
         with open(path) as file:
             for document in yaml.safe_load_all(file):
                 check(path, document)
+                if document["metadata"]["name"] == "train":
+                    found[document["kind"]] = document
                 count += 1
+    check_policy(found)
     print(f"{count} manifests fit the published schemas; a misspelt field was found in each that describes pods")
     check_printed()
     print("those that the command prints fit them, and have what was asked for")

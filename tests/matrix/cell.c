@@ -259,7 +259,8 @@ static void inputs_choose(const struct cell_world *world, uint32_t live, bool we
         numbers->kind = NUMBERS_ROUNDING;
     if (numbers->kind != NUMBERS_EQUAL && !floats && !is_half(numbers->dtype))
         numbers->kind = NUMBERS_EXACT;
-    if (numbers->dtype == SPOTNIK_Q8 && numbers->op == SPOTNIK_PRODUCT && live > 3)
+    uint32_t most = live + (world->joins > 0); /* one may join in this very step */
+    if (numbers->dtype == SPOTNIK_Q8 && numbers->op == SPOTNIK_PRODUCT && most > 3)
         numbers->op = SPOTNIK_SUM; /* the product of more does not fit into a scale */
     if (numbers->dtype == SPOTNIK_Q8)
         numbers->kind = NUMBERS_EXACT;

@@ -11,6 +11,7 @@
 #include "link/address.h"
 #include "shm/segment.h"
 #include "world.h"
+#include "../key.h"
 
 #define SILENCE_NS UINT64_C(600000000000)
 
@@ -70,6 +71,7 @@ struct spotnik_job *cluster_job_new(const struct cell_world *cell, uint32_t inde
     pthread_mutex_init(&job->rate.lock, NULL);
     limits_set(cell, &config.limits);
     memset(config.credentials.job, 7, sizeof config.credentials.job);
+    config.credentials.key = key_new(0);
     memcpy(config.credentials.key, &pid,
            sizeof pid); /* names of sockets come from it: several runs may share a machine */
     config.credentials.self.id = id_of(index);

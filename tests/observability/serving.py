@@ -78,8 +78,8 @@ def one_job(spotnik: str, worker: str) -> None:
         assert metric(text, "spotnik_lost_work_seconds_total") > 0
         assert 0.1 < metric(text, "spotnik_goodput_ratio") <= 1
         assert metric(text, "spotnik_cost_dollars_total") > 0
-        wait_for("the newcomer", lambda: metric(get(page + "/metrics")[1], "spotnik_joins_total") > 0)
-        newcomer = f"http://{port_of(job, events)[-1]}"
+        address = wait_for("the newcomer's page", lambda: next((one for one in port_of(job, events) if one not in pages), None))
+        newcomer = f"http://{address}"
         wait_for("what the newcomer was told of the past", lambda: '"event":"lost"' in get(newcomer + "/job.json")[1])
         told = json.loads(get(newcomer + "/job.json")[1])
         epochs = [event["epoch"] for event in told["events"] if event["id"] == "S112"]

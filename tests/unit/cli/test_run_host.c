@@ -94,3 +94,17 @@ TEST_WITH(gpus, setup, teardown)
     put("gpus/0000:02:00.0/information", "Model: one");
     assert_int_equal(run_host_gpus(folder), 2);
 }
+
+TEST_WITH(kills_for_want_of_memory_of_both_versions, setup, teardown)
+{
+    assert_int_equal(run_host_oom_kills("/nowhere", "/nowhere"), 0);
+    put("self", "0::/job/a\n");
+    put("job/a/memory.events", "low 0\nhigh 3\nmax 9\noom 4\noom_kill 2\n");
+    assert_int_equal(run_host_oom_kills(self, root), 2);
+    put("self", "0::/of/the/host\n");
+    put("memory.events", "oom_kill 5\n");
+    assert_int_equal(run_host_oom_kills(self, root), 5);
+    put("self", "4:cpu:/b\n3:memory:/b\n");
+    put("memory/b/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n");
+    assert_int_equal(run_host_oom_kills(self, root), 7);
+}
