@@ -12,10 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bag/bag_bucket.h"
 #include "bag/terms.h"
 #include "bag/template.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "store/store.h"
 
 static const char *const parts[] = { "jobs",  "inputs",  "workers", "claims",  "work",
                                      "saves", "results", "aside",   "dropped", "logs" };
@@ -35,6 +37,11 @@ void bag_join(char path[PATH_MAX], const char *directory, const char *name)
     path[at] = '/';
     memcpy(path + at + 1, name, length);
     path[at + 1 + length] = '\0';
+}
+
+const char *bag_where(const struct bag *bag)
+{
+    return bag_is_bucket(bag) ? bag->url : bag->folder;
 }
 
 static uint64_t number_draw(void)
@@ -229,15 +236,30 @@ static int part_load(struct bag *bag, uint32_t number, struct spotnik_fault *fau
 
 int bag_jobs_refresh(struct bag *bag, struct spotnik_fault *fault)
 {
-    char path[PATH_MAX], name[16];
+    char path[PATH_MAX], name[24];
     for (;;) {
-        snprintf(name, sizeof name, "%u.csv", bag->part_count + 1);
-        bag_path(bag, path, "jobs", name);
+        snprintf(name, sizeof name, "jobs/%u.csv", bag->part_count + 1);
+        bag_path(bag, path, name, NULL);
+        int rc = bag_is_bucket(bag) ? bag_bucket_fetch(bag, name) : 0;
+        if (rc != 0 && rc != -ENOENT)
+            return spotnik_fault_set(fault, "%s", bag_why(bag, rc));
         if (access(path, F_OK) != 0)
             return 0;
         if (part_load(bag, bag->part_count + 1, fault) != 0)
             return -1;
     }
+}
+
+int bag_inputs_fetch(const struct bag *bag)
+{
+    char object[BAG_OBJECT_MAX];
+    int rc = 0;
+    for (char *const *name = bag->terms.input; bag_is_bucket(bag) && rc == 0 && *name != NULL;
+         name++) {
+        snprintf(object, sizeof object, "inputs/%s", *name);
+        rc = bag_bucket_fetch(bag, object);
+    }
+    return rc;
 }
 
 /* ---- opening ---- */
@@ -247,36 +269,77 @@ static json_t *json_load(const struct bag *bag, struct spotnik_fault *fault)
     char path[PATH_MAX];
     json_error_t error;
     bag_path(bag, path, "bag.json", NULL);
-    if (access(path, F_OK) != 0) {
-        spotnik_fault_set(fault, "%s is no bag: %s. Make one with spotnik bag JOBS.csv -- COMMAND",
-                          bag->folder, errno == ENOENT ? "it has no bag.json" : strerror(errno));
+    int rc = bag_is_bucket(bag)        ? bag_bucket_fetch(bag, "bag.json")
+             : access(path, F_OK) != 0 ? -errno
+                                       : 0;
+    if (rc != 0) {
+        spotnik_fault_fill(fault, "%s is no bag: %s. Make one with spotnik bag JOBS.csv -- COMMAND",
+                           bag_where(bag), rc == -ENOENT ? "it has no bag.json" : bag_why(bag, rc));
         return NULL;
     }
     json_t *root = json_load_file(path, 0, &error);
     if (root == NULL)
-        spotnik_fault_set(fault, "%s is damaged: %s", path, error.text);
+        spotnik_fault_fill(fault, "%s/bag.json is damaged: %s", bag_where(bag), error.text);
     return root;
+}
+
+/* "file:" may stand before the folder. */
+static int folder_parse(const char **folder, struct spotnik_fault *fault)
+{
+    if (spotnik_objects_is_foreign(*folder))
+        return spotnik_fault_set(fault, "%s is neither a folder nor " SPOTNIK_OBJECTS_URLS,
+                                 *folder);
+    *folder += strncmp(*folder, "file:", 5) == 0 ? 5 : 0;
+    return 0;
+}
+
+static int parts_make(struct bag *bag)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; i < PARTS; i++) {
+        bag_path(bag, path, parts[i], NULL);
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return -errno;
+    }
+    return 0;
+}
+
+static int bucket_open(struct bag *bag, const char *url, struct spotnik_fault *fault)
+{
+    int rc = bag_bucket_open(bag, url, fault);
+    if (rc == 0 && (rc = parts_make(bag)) != 0)
+        return spotnik_fault_set(fault, "cannot write to %s: %s", bag->folder, strerror(-rc));
+    return rc;
+}
+
+static int folder_open(struct bag *bag, const char *folder, struct spotnik_fault *fault)
+{
+    char path[PATH_MAX];
+    if (realpath(folder, path) == NULL)
+        return spotnik_fault_set(fault, "cannot use the folder %s: %s", folder, strerror(errno));
+    if (strlen(path) >= sizeof bag->folder)
+        return spotnik_fault_set(fault, "the path of the folder is too long: %.200s...", path);
+    strcpy(bag->folder, path);
+    return 0;
 }
 
 int bag_open(const char *folder, struct bag *ret, struct spotnik_fault *fault)
 {
-    char path[PATH_MAX];
     memset(ret, 0, sizeof *ret);
-    if (realpath(folder, path) == NULL)
-        return spotnik_fault_set(fault, "cannot use the folder %s: %s", folder, strerror(errno));
-    if (strlen(path) >= sizeof ret->folder)
-        return spotnik_fault_set(fault, "the path of the folder is too long: %.200s...", path);
-    strcpy(ret->folder, path);
+    if (folder_parse(&folder, fault) != 0)
+        return -1;
+    int rc = spotnik_objects_is_bucket(folder) ? bucket_open(ret, folder, fault)
+                                               : folder_open(ret, folder, fault);
     ret->writer = number_draw();
-    json_t *root = json_load(ret, fault);
+    json_t *root = rc == 0 ? json_load(ret, fault) : NULL;
     if (root == NULL)
         return -1;
-    int rc = bag_terms_read(root, &ret->terms, fault);
+    rc = bag_terms_read(root, &ret->terms, fault);
     json_decref(root);
     if (rc == 0)
         rc = bag_jobs_refresh(ret, fault);
     if (rc == 0 && ret->job_count == 0)
-        rc = spotnik_fault_set(fault, "%s/jobs/1.csv is missing", ret->folder);
+        rc = spotnik_fault_set(fault, "%s/jobs/1.csv is missing", bag_where(ret));
     return rc;
 }
 
@@ -289,6 +352,8 @@ void bag_close(struct bag *bag)
     }
     free(bag->job);
     free(bag->by_name);
+    if (bag_is_bucket(bag))
+        bag_bucket_close(bag);
     memset(bag, 0, sizeof *bag);
 }
 
@@ -316,8 +381,8 @@ static int is_ours(const char *folder, struct spotnik_fault *fault)
         stranger = known ? NULL : at->d_name;
     }
     if (stranger != NULL)
-        spotnik_fault_set(fault, "%s holds other things (%.100s): name a new folder with --folder",
-                          folder, stranger);
+        spotnik_fault_fill(fault, "%s holds other things (%.100s): name a new folder with --folder",
+                           folder, stranger);
     closedir(directory);
     return stranger == NULL ? 0 : -1;
 }
@@ -332,18 +397,42 @@ static int folders_make(struct bag *bag, const char *folder, struct spotnik_faul
     strcpy(bag->folder, path);
     if (is_ours(bag->folder, fault) != 0)
         return -1;
-    for (size_t i = 0; i < PARTS; i++) {
-        bag_path(bag, path, parts[i], NULL);
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
-            return folder_fault(bag->folder, errno, fault);
-    }
-    return 0;
+    int rc = parts_make(bag);
+    return rc == 0 ? 0 : folder_fault(bag->folder, -rc, fault);
+}
+
+static int another_bag(const struct bag *bag, const char *from, const char *part, const char *name,
+                       struct spotnik_fault *fault)
+{
+    return spotnik_fault_set(fault,
+                             "%s holds another bag: its %s/%s is not your %s. Name another folder "
+                             "with --folder; to work on that bag say spotnik bag join %s%s",
+                             bag_where(bag), part, name, from, bag_where(bag),
+                             strcmp(part, "jobs") == 0
+                                 ? "; more jobs are added by spotnik bag add, from a file of their "
+                                   "own"
+                                 : "");
+}
+
+static int object_put(struct bag *bag, const char *from, const char *part, const char *name,
+                      struct spotnik_fault *fault)
+{
+    char object[BAG_OBJECT_MAX];
+    if ((size_t)snprintf(object, sizeof object, "%s/%s", part, name) >= sizeof object)
+        return spotnik_fault_set(fault, "the name %s is too long for a bucket", name);
+    int rc = bag_bucket_file_put(bag, from, object);
+    return rc == 0         ? 0
+           : rc == -EEXIST ? another_bag(bag, from, part, name, fault)
+                           : spotnik_fault_set(fault, "cannot copy %s into %s: %s", from,
+                                               bag_where(bag), bag_why(bag, rc));
 }
 
 /* Copy a file into the bag, or find the same one there. */
 static int file_put(struct bag *bag, const char *from, const char *part, const char *name,
                     struct spotnik_fault *fault)
 {
+    if (bag_is_bucket(bag))
+        return object_put(bag, from, part, name, fault);
     char temporary[PATH_MAX], path[PATH_MAX], hidden[NAME_MAX + 32];
     uint64_t ours, theirs = 0;
     snprintf(hidden, sizeof hidden, ".%.200s.%016llx", name, (unsigned long long)bag->writer);
@@ -362,14 +451,7 @@ static int file_put(struct bag *bag, const char *from, const char *part, const c
         return folder_fault(bag->folder, error, fault);
     if (bag_hash(path, &theirs) == 0 && bag_hash(from, &ours) == 0 && ours == theirs)
         return 0;
-    return spotnik_fault_set(fault,
-                             "%s holds another bag: its %s/%s is not your %s. Name another folder "
-                             "with --folder; to work on that bag say spotnik bag join %s%s",
-                             bag->folder, part, name, from, bag->folder,
-                             strcmp(part, "jobs") == 0
-                                 ? "; more jobs are added by spotnik bag add, from a file of their "
-                                   "own"
-                                 : "");
+    return another_bag(bag, from, part, name, fault);
 }
 
 static const char *base_name(const char *path)
@@ -382,9 +464,10 @@ static int terms_put(struct bag *bag, const struct bag_terms *terms, struct spot
 {
     json_t *root = bag_terms_write(terms), *theirs = NULL;
     char *text = root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    int rc = text != NULL
-                 ? spotnik_file_put(bag->folder, "bag.json", bag->writer, text, strlen(text), true)
-                 : -ENOMEM;
+    int rc = text == NULL ? -ENOMEM
+             : bag_is_bucket(bag)
+                 ? bag_bucket_put(bag, "bag.json", text, true)
+                 : spotnik_file_put(bag->folder, "bag.json", bag->writer, text, strlen(text), true);
     if (rc == -EEXIST) {
         theirs = json_load(bag, fault);
         const char *key = theirs != NULL ? bag_terms_differ(root, theirs) : NULL;
@@ -394,9 +477,10 @@ static int terms_put(struct bag *bag, const struct bag_terms *terms, struct spot
                 fault,
                 "%s holds another bag: its \"%s\" is not the same (see %s/bag.json). Name another "
                 "folder with --folder; to work on that bag say spotnik bag join %s",
-                bag->folder, key, bag->folder, bag->folder);
+                bag_where(bag), key, bag_where(bag), bag_where(bag));
     } else if (rc != 0) {
-        rc = folder_fault(bag->folder, -rc, fault);
+        rc = bag_is_bucket(bag) ? spotnik_fault_set(fault, "%s", bag_why(bag, rc))
+                                : folder_fault(bag->folder, -rc, fault);
     }
     json_decref(root);
     json_decref(theirs);
@@ -427,22 +511,38 @@ static int jobs_check(const char *csv, const struct bag_terms *terms, const stru
     return rc;
 }
 
+/* It holds no more than the store, for bag_make() and bag_add(). */
+static int place_make(struct bag *bag, const char *where, const char *csv,
+                      struct spotnik_fault *fault)
+{
+    if (!spotnik_objects_is_bucket(where))
+        return folders_make(bag, where, fault);
+    return bag_bucket_names_check(csv, fault) == 0 ? bag_bucket_open(bag, where, fault) : -1;
+}
+
 int bag_make(const char *folder, const char *csv, const struct bag_terms *terms,
              const char *const *inputs, struct spotnik_fault *fault)
 {
     static struct bag bag;
     struct bag_terms named = *terms;
-    int count = 0, rc = jobs_check(csv, terms, NULL, fault);
+    int count = 0, rc = folder_parse(&folder, fault);
+    if (rc == 0)
+        rc = jobs_check(csv, terms, NULL, fault);
     bag.writer = number_draw();
     if (rc == 0)
-        rc = folders_make(&bag, folder, fault);
+        rc = place_make(&bag, folder, csv, fault);
     for (; rc == 0 && inputs[count] != NULL; count++) {
         named.input[count] = (char *)(uintptr_t)base_name(inputs[count]);
         rc = file_put(&bag, inputs[count], "inputs", named.input[count], fault);
     }
     if (rc == 0)
         rc = file_put(&bag, csv, "jobs", "1.csv", fault);
-    return rc == 0 ? terms_put(&bag, &named, fault) : rc;
+    if (rc == 0)
+        rc = terms_put(&bag, &named, fault);
+    if (bag_is_bucket(&bag))
+        bag_bucket_close(&bag);
+    memset(&bag, 0, sizeof bag);
+    return rc;
 }
 
 int bag_add(struct bag *bag, const char *csv, uint32_t *ret_part, struct spotnik_fault *fault)
@@ -450,6 +550,8 @@ int bag_add(struct bag *bag, const char *csv, uint32_t *ret_part, struct spotnik
     char temporary[PATH_MAX], path[PATH_MAX], name[48];
     if (jobs_check(csv, &bag->terms, bag, fault) != 0)
         return -1;
+    if (bag_is_bucket(bag))
+        return bag_bucket_add(bag, csv, ret_part, fault);
     snprintf(name, sizeof name, ".add.%016llx", (unsigned long long)bag->writer);
     bag_path(bag, temporary, "jobs", name);
     int rc = bag_copy(csv, temporary, NULL), error = -rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bag of simulations: a folder with jobs that any number of workers, on any machines, take one by
- * one (docs/design/0030-bag.md). The folder's content, the claims of workers, and the end of a job.
- * Nothing here starts a process; cli/bag does. */
+ * one (docs/design/0030-bag.md), or a bucket (bag_bucket.h). The folder's content, the claims of
+ * workers, and the end of a job. Nothing here starts a program; cli/bag does. */
 #ifndef BAG_BAG_H
 #define BAG_BAG_H
 
@@ -15,6 +15,7 @@
 
 #define BAG_FOLDER_MAX (PATH_MAX - 512) /* room for the names of files in it */
 #define BAG_JOB_NAME_MAX 100
+#define BAG_JOB_NAME_BUCKET_MAX 64 /* names of objects have at most 127 bytes */
 #define BAG_PARTS_MAX 4096
 #define BAG_LIST_MAX 64
 
@@ -53,13 +54,15 @@ struct bag_job {
     uint32_t attempt; /* the latest; 0: never taken */
     enum bag_end end; /* of it */
     uint32_t failures;
-    uint64_t owner;    /* of the latest attempt; 0: not read yet */
-    uint64_t owner_ms; /* the work that its save held when it began */
+    uint64_t owner; /* of the latest attempt; 0: not read yet */
     bool done, aside, dropped;
 };
 
 struct bag {
     char folder[BAG_FOLDER_MAX];
+    char url[576]; /* "": the bag is the folder */
+    struct spotnik_objects *bucket;
+    int scratch;     /* the folder of a bag in a bucket */
     uint64_t writer; /* ours: names of files before they are in place */
     struct bag_terms terms;
     struct spotnik_table *part[BAG_PARTS_MAX];
@@ -83,8 +86,17 @@ void bag_close(struct bag *bag);
 /* Add the rows of another file with the same columns. *ret_part is its number. */
 int bag_add(struct bag *bag, const char *csv, uint32_t *ret_part, struct spotnik_fault *fault);
 
+/* To this machine, where the bag is in a bucket. 0 or -errno. */
+int bag_inputs_fetch(const struct bag *bag);
+
 /* Read what parts have been added since. -1: one of them cannot be read. */
 int bag_jobs_refresh(struct bag *bag, struct spotnik_fault *fault);
+
+bool bag_is_bucket(const struct bag *bag);
+/* As its user names it. */
+const char *bag_where(const struct bag *bag);
+/* Why the last call failed with `rc`. */
+const char *bag_why(const struct bag *bag, int rc);
 
 /* The job of this name, NULL: there is none. */
 struct bag_job *bag_job_find(const struct bag *bag, const char *name);
@@ -133,6 +145,10 @@ int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker,
 int bag_end_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, enum bag_end end,
                 const struct bag_figures *figures);
 
+/* Call each() with the names of claims and their ends. 0 or -errno. */
+int bag_claims_each(struct bag *bag, void (*each)(void *context, const char *name), void *context);
+bool bag_claim_is(const struct bag *bag, const char *name);
+
 /* What an ending, or with BAG_END_NONE a claim, says. False: it cannot be read. */
 bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, enum bag_end end,
                       struct bag_figures *ret, uint64_t *ret_worker);
@@ -144,12 +160,20 @@ void bag_attempt_name(const struct bag_job *job, uint32_t attempt, char name[NAM
 
 /* ---- the end of a job ---- */
 
+/* Before _put() where the bag is in a bucket: upload the directory of this attempt. Blocking: for a
+ * process of its own. 0 or -errno. */
+int bag_result_send(struct bag *bag, const struct bag_job *job, uint32_t attempt,
+                    const struct bag_figures *figures, const char *host);
 /* Rename the directory of this attempt to results/JOB. 0: it is the result; -EEXIST: there is one,
  * from another attempt; or -errno. */
 int bag_result_put(struct bag *bag, const struct bag_job *job, uint32_t attempt,
                    const struct bag_figures *figures, const char *host);
 /* Is there a result? Asked of the folder, not of what was seen before. */
 bool bag_result_is(const struct bag *bag, const struct bag_job *job);
+
+/* Results of a bag in a bucket, as DIRECTORY/JOB; those that are there stay. *ret_count: how many
+ * were fetched. 0 or -errno. */
+int bag_results_fetch(struct bag *bag, const char *directory, size_t *ret_count);
 
 /* Set a job aside that has failed too often, with the directory and the log of its last attempt. 0
  * or -errno. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bag/bag_bucket.h"
 #include "base/file.h"
 
 #define TEXT_MAX 512
@@ -126,6 +127,22 @@ static void see_dropped(struct bag *bag, const char *name)
         job->dropped = true;
 }
 
+/* The parts of a bucket come in this order, too. */
+static void see_mark(void *context, const char *mark, int64_t written_s)
+{
+    static const struct {
+        const char *part;
+        seen *see;
+    } parts[] = { { "aside.", see_aside },
+                  { "claims.", see_claim },
+                  { "dropped.", see_dropped },
+                  { "results.", see_result } };
+    (void)written_s;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strncmp(mark, parts[i].part, strlen(parts[i].part)) == 0)
+            parts[i].see(context, mark + strlen(parts[i].part));
+}
+
 /* A result comes before the word "done" among the claims, so read claims first: a reader that finds
  * an ended attempt finds its result, too. (The word alone counts as well, should the listing of the
  * results be older.) */
@@ -135,6 +152,8 @@ int bag_look(struct bag *bag)
         bag->job[i]->failures = 0;
     for (size_t i = 0; i < bag->job_count; i++)
         bag->job[i]->aside = bag->job[i]->dropped = false;
+    if (bag_is_bucket(bag))
+        return bag_bucket_walk(bag, "marks/", see_mark, bag);
     int rc = names_read(bag, "claims", see_claim);
     rc = rc != 0 ? rc : names_read(bag, "results", see_result);
     rc = rc != 0 ? rc : names_read(bag, "aside", see_aside);
@@ -143,12 +162,14 @@ int bag_look(struct bag *bag)
 
 /* ---- taking and ending ---- */
 
-static int put(struct bag *bag, const char *part, const char *name, const char *text,
-               bool exclusive)
+/* -EEXIST: there is one. */
+static int put(struct bag *bag, const char *part, const char *name, const char *text)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], object[BAG_OBJECT_MAX];
     bag_path(bag, path, part, NULL);
-    return spotnik_file_put(path, name, bag->writer, text, strlen(text), exclusive);
+    bag_mark_name(object, part, name);
+    return bag_is_bucket(bag) ? bag_bucket_put(bag, object, text, true)
+                              : spotnik_file_put(path, name, bag->writer, text, strlen(text), true);
 }
 
 static void figures_format(const struct bag_figures *figures, uint64_t worker, char text[TEXT_MAX])
@@ -166,7 +187,7 @@ int bag_claim(struct bag *bag, struct bag_job *job, uint64_t worker,
     char name[NAME_MAX + 1], text[TEXT_MAX];
     bag_attempt_name(job, job->attempt + 1, name);
     figures_format(figures, worker, text);
-    int rc = put(bag, "claims", name, text, true);
+    int rc = put(bag, "claims", name, text);
     if (rc == 0) {
         job->attempt++;
         job->end = BAG_END_NONE;
@@ -181,22 +202,73 @@ int bag_end_put(struct bag *bag, const struct bag_job *job, uint32_t attempt, en
     char name[NAME_MAX + 1], text[TEXT_MAX];
     snprintf(name, sizeof name, "%s@%u.%s", job->name, attempt, bag_end_names[end]);
     figures_format(figures, job->owner, text);
-    int rc = put(bag, "claims", name, text, true);
+    int rc = put(bag, "claims", name, text);
     return rc == -EEXIST ? 0 : rc;
 }
 
-bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, enum bag_end end,
-                      struct bag_figures *ret, uint64_t *ret_worker)
+struct names {
+    void (*each)(void *context, const char *name);
+    void *context;
+};
+
+static void claim_pass(void *context, const char *name, int64_t written_s)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1], text[TEXT_MAX + 1];
-    snprintf(name, sizeof name, "%s@%u%s%s", job, attempt, end != BAG_END_NONE ? "." : "",
-             bag_end_names[end]);
+    const struct names *names = context;
+    (void)written_s;
+    names->each(names->context, name);
+}
+
+int bag_claims_each(struct bag *bag, void (*each)(void *context, const char *name), void *context)
+{
+    char path[PATH_MAX];
+    if (bag_is_bucket(bag))
+        return bag_bucket_walk(bag, "marks/claims.", claim_pass,
+                               &(struct names){ .each = each, .context = context });
+    bag_path(bag, path, "claims", NULL);
+    DIR *list = opendir(path);
+    if (list == NULL)
+        return -errno;
+    for (const struct dirent *at; (at = readdir(list)) != NULL;)
+        each(context, at->d_name);
+    closedir(list);
+    return 0;
+}
+
+/* "" where there is none. */
+static void claim_read(const struct bag *bag, const char *name, char text[TEXT_MAX + 1])
+{
+    char path[PATH_MAX], object[BAG_OBJECT_MAX];
+    size_t got;
+    if (bag_is_bucket(bag)) {
+        bag_mark_name(object, "claims", name);
+        (void)bag_bucket_get(bag, object, text, TEXT_MAX, &got);
+        return;
+    }
     bag_path(bag, path, "claims", name);
     int fd = spotnik_file_open(path);
     ssize_t size = fd >= 0 ? read(fd, text, TEXT_MAX) : -1;
     if (fd >= 0)
         close(fd);
     text[size > 0 ? size : 0] = '\0';
+}
+
+bool bag_claim_is(const struct bag *bag, const char *name)
+{
+    char path[PATH_MAX], text[TEXT_MAX + 1];
+    bag_path(bag, path, "claims", name);
+    if (!bag_is_bucket(bag))
+        return access(path, F_OK) == 0;
+    claim_read(bag, name, text);
+    return text[0] != '\0';
+}
+
+bool bag_figures_read(const struct bag *bag, const char *job, uint32_t attempt, enum bag_end end,
+                      struct bag_figures *ret, uint64_t *ret_worker)
+{
+    char name[NAME_MAX + 1], text[TEXT_MAX + 1];
+    snprintf(name, sizeof name, "%s@%u%s%s", job, attempt, end != BAG_END_NONE ? "." : "",
+             bag_end_names[end]);
+    claim_read(bag, name, text);
     memset(ret, 0, sizeof *ret);
     return sscanf(text,
                   "worker %" SCNx64 " ran_ms %" SCNu64 " base_ms %" SCNu64 " saved_ms %" SCNu64
@@ -220,6 +292,6 @@ int bag_probe(struct bag *bag, size_t bytes)
 
 int bag_drop(struct bag *bag, const struct bag_job *job)
 {
-    int rc = put(bag, "dropped", job->name, "", true);
+    int rc = put(bag, "dropped", job->name, "");
     return rc == -EEXIST ? 0 : rc;
 }

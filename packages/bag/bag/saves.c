@@ -8,10 +8,12 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bag/bag_bucket.h"
 #include "base/file.h"
 
 /* ---- in the directory of the program ---- */
@@ -134,12 +136,13 @@ static int save_compare(const struct bag_save *a, const struct bag_save *b)
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* 1, 0 at the end, or -errno. */
-static int entry_next(DIR *list, const struct dirent **ret)
+/* NULL: *ret_rc: 0 at the end, or -errno. */
+static const struct dirent *entry_next(DIR *list, int *ret_rc)
 {
     errno = 0;
-    *ret = readdir(list);
-    return *ret != NULL ? 1 : -errno;
+    const struct dirent *entry = readdir(list);
+    *ret_rc = entry != NULL ? 0 : -errno;
+    return entry;
 }
 
 /* The one file that is in it. 1, 0 where it is gone or empty, or -errno. */
@@ -150,13 +153,55 @@ static int file_find(const struct bag *bag, struct bag_save *save)
     bag_path(bag, path, "saves", save->name);
     DIR *list = opendir(path);
     int rc = list != NULL ? 0 : -errno;
-    while (list != NULL && save->file[0] == '\0' && (rc = entry_next(list, &at)) > 0)
+    while (list != NULL && save->file[0] == '\0' && (at = entry_next(list, &rc)) != NULL)
         if (strcmp(at->d_name, ".") != 0 && strcmp(at->d_name, "..") != 0
             && strcmp(at->d_name, ".outputs") != 0)
             snprintf(save->file, sizeof save->file, "%s", at->d_name);
     if (list != NULL)
         closedir(list);
-    return rc == -ENOENT ? 0 : rc;
+    return rc == 0 || rc == -ENOENT ? save->file[0] != '\0' : rc;
+}
+
+struct search {
+    const struct bag *bag;
+    const struct bag_job *job;
+    const struct bag_save *before;
+    struct bag_save best;
+    int rc; /* below 0: one of them could not be looked at */
+};
+
+static void search_see(struct search *search, const char *name)
+{
+    struct bag_save save;
+    if (search->rc < 0 || !save_parse(search->job, name, &save)
+        || (search->before != NULL && save_compare(&save, search->before) >= 0)
+        || (search->best.name[0] != '\0' && save_compare(&save, &search->best) <= 0))
+        return;
+    search->rc = bag_is_bucket(search->bag) ? 1 : file_find(search->bag, &save);
+    if (search->rc > 0)
+        search->best = save;
+}
+
+/* "SEQ.MS.HASH.tar", behind "saves/JOB@". */
+static void search_see_object(void *context, const char *rest, int64_t written_s)
+{
+    struct search *search = context;
+    char name[NAME_MAX + 1];
+    size_t length = strlen(rest);
+    (void)written_s;
+    if (length <= 4 || strcmp(rest + length - 4, ".tar") != 0)
+        return;
+    snprintf(name, sizeof name, "%s@%.*s", search->job->name, (int)length - 4, rest);
+    search_see(search, name);
+}
+
+static int saves_walk(const struct bag *bag, const struct bag_job *job,
+                      void (*each)(void *context, const char *name, int64_t written_s),
+                      void *context)
+{
+    char prefix[BAG_OBJECT_MAX];
+    snprintf(prefix, sizeof prefix, "saves/%s@", job->name);
+    return bag_bucket_walk(bag, prefix, each, context);
 }
 
 int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
@@ -164,23 +209,48 @@ int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct
 {
     char path[PATH_MAX];
     const struct dirent *at;
-    struct bag_save save, best = { 0 };
+    struct search search = { .bag = bag, .job = job, .before = before };
     bag_path(bag, path, "saves", NULL);
-    DIR *list = opendir(path);
-    int rc = list != NULL ? 0 : -errno;
-    while (list != NULL && (rc = entry_next(list, &at)) > 0) {
-        if (!save_parse(job, at->d_name, &save)
-            || (before != NULL && save_compare(&save, before) >= 0)
-            || (best.name[0] != '\0' && save_compare(&save, &best) <= 0))
-            continue;
-        if ((rc = file_find(bag, &save)) < 0)
-            break;
-        best = rc > 0 ? save : best;
-    }
+    DIR *list = bag_is_bucket(bag) ? NULL : opendir(path);
+    int rc = bag_is_bucket(bag) ? saves_walk(bag, job, search_see_object, &search)
+             : list == NULL     ? -errno
+                                : 0;
+    while (list != NULL && search.rc >= 0 && (at = entry_next(list, &rc)) != NULL)
+        search_see(&search, at->d_name);
     if (list != NULL)
         closedir(list);
-    *ret = best;
-    return rc != 0 ? rc : best.name[0] != '\0';
+    *ret = search.best;
+    rc = search.rc < 0 ? search.rc : rc;
+    return rc != 0 ? rc : search.best.name[0] != '\0';
+}
+
+/* With the long outputs, which a lost machine has on its own disk. Then it leaves this one. */
+static int save_send(struct bag *bag, const struct bag_job *job, uint32_t attempt, const char *name,
+                     const struct bag_outputs *outputs)
+{
+    char object[BAG_OBJECT_MAX], path[PATH_MAX];
+    size_t count = outputs != NULL ? outputs->count : 0, used = 1;
+    char(*file)[2 * NAME_MAX + 8] = calloc(count + 1, sizeof *file);
+    const char **names = calloc(count + 2, sizeof *names);
+    int rc = file != NULL && names != NULL ? bag_bucket_reopen(bag) : -ENOMEM;
+    if (rc == 0) {
+        snprintf(file[0], sizeof file[0], "saves/%s", name);
+        names[0] = file[0];
+        for (size_t i = 0; i < count; i++)
+            if (outputs->file[i].whole == NULL) {
+                snprintf(file[used], sizeof file[0], "work/%s@%u/%s", job->name, attempt,
+                         outputs->file[i].name);
+                names[used] = file[used];
+                used++;
+            }
+        bag_tree_name(object, "saves", name);
+        rc = bag_bucket_tree_put(bag, object, bag->folder, names);
+    }
+    free(file);
+    free(names);
+    bag_path(bag, path, "saves", name);
+    (void)bag_remove(path);
+    return rc;
 }
 
 int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, uint32_t sequence,
@@ -208,7 +278,7 @@ int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, 
         rc = -errno;
     if (rc != 0)
         bag_remove(hidden);
-    return rc;
+    return rc == 0 && bag_is_bucket(bag) ? save_send(bag, job, attempt, name, outputs) : rc;
 }
 
 static int file_restore(const char *folder, const struct bag_save *save, const char *directory)
@@ -224,10 +294,24 @@ static int file_restore(const char *folder, const struct bag_save *save, const c
     return -EILSEQ;
 }
 
-int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save,
+/* From the bucket to this disk. */
+static int save_fetch(const struct bag *bag, struct bag_save *save)
+{
+    char object[BAG_OBJECT_MAX];
+    bag_tree_name(object, "saves", save->name);
+    int rc = bag_bucket_tree_get(bag, object, bag->folder);
+    if (rc == 0)
+        rc = file_find(bag, save);
+    return rc == 0 || rc == -EIO ? -EILSEQ : rc > 0 ? 0 : rc;
+}
+
+int bag_save_restore(const struct bag *bag, const struct bag_job *job, struct bag_save *save,
                      const char *directory)
 {
     char from[PATH_MAX], work[PATH_MAX], name[NAME_MAX + 1];
+    int got = bag_is_bucket(bag) ? save_fetch(bag, save) : 0;
+    if (got != 0)
+        return got;
     bag_path(bag, from, "saves", save->name);
     bag_attempt_name(job, save->attempt, name);
     bag_path(bag, work, "work", name);
@@ -240,24 +324,63 @@ int bag_save_restore(const struct bag *bag, const struct bag_job *job, const str
     return rc;
 }
 
+static void object_remove(const struct bag *bag, const char *name)
+{
+    char object[BAG_OBJECT_MAX];
+    bag_tree_name(object, "saves", name);
+    (void)bag_bucket_delete(bag, object);
+}
+
 void bag_save_spoil(const struct bag *bag, const struct bag_save *save)
 {
     char from[PATH_MAX], to[PATH_MAX];
     bag_path(bag, from, "saves", save->name);
     snprintf(to, sizeof to, "%.*s.bad", PATH_MAX - 8, from);
     (void)!rename(from, to);
+    if (bag_is_bucket(bag))
+        object_remove(bag, save->name);
+}
+
+struct broom {
+    struct bag *bag;
+    const struct bag_job *job;
+    const struct bag_save *before;
+};
+
+static void broom_see(const struct broom *broom, const char *name)
+{
+    struct bag_save save;
+    if (!save_parse(broom->job, name, &save)
+        || (broom->before != NULL && save_compare(&save, broom->before) >= 0))
+        return;
+    if (bag_is_bucket(broom->bag))
+        object_remove(broom->bag, name);
+    else
+        (void)bag_take_away(broom->bag, "saves", name);
+}
+
+static void broom_see_object(void *context, const char *rest, int64_t written_s)
+{
+    const struct broom *broom = context;
+    char name[NAME_MAX + 1];
+    (void)written_s;
+    snprintf(name, sizeof name, "%s@%s", broom->job->name, rest);
+    name[strlen(name) - (strlen(rest) > 4 ? 4 : 0)] = '\0'; /* ".tar" */
+    broom_see(broom, name);
 }
 
 void bag_saves_remove(struct bag *bag, const struct bag_job *job, const struct bag_save *before)
 {
     char path[PATH_MAX];
-    struct bag_save save;
+    struct broom broom = { .bag = bag, .job = job, .before = before };
+    if (bag_is_bucket(bag)) {
+        (void)saves_walk(bag, job, broom_see_object, &broom);
+        return;
+    }
     bag_path(bag, path, "saves", NULL);
     DIR *list = opendir(path);
     for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
-        if (save_parse(job, at->d_name, &save)
-            && (before == NULL || save_compare(&save, before) < 0))
-            (void)bag_take_away(bag, "saves", save.name);
+        broom_see(&broom, at->d_name);
     if (list != NULL)
         closedir(list);
 }

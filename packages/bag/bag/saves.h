@@ -41,13 +41,14 @@ int bag_save_make(struct bag *bag, const struct bag_job *job, uint32_t attempt, 
                   const struct bag_restart *restart, const struct bag_outputs *outputs);
 
 /* The newest save of a job that is older than `before` (NULL: of all). 1; 0: there is none; or
- * -errno: nobody can tell, so a job must not begin anew for it. */
+ * -errno: the saves cannot be read, so the job must not begin anew. ret->file is "" where the bag is
+ * in a bucket: _restore() sets it. */
 int bag_save_find(const struct bag *bag, const struct bag_job *job, const struct bag_save *before,
                   struct bag_save *ret);
 
 /* Put it into a directory, under its own name, with the outputs of that moment. 0 or -errno;
  * -EILSEQ: it is damaged; -ENOENT: it is gone. */
-int bag_save_restore(const struct bag *bag, const struct bag_job *job, const struct bag_save *save,
+int bag_save_restore(const struct bag *bag, const struct bag_job *job, struct bag_save *save,
                      const char *directory);
 
 /* It does not work: it is kept under another name, and not found any more. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bag/bag_bucket.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/still.h"
@@ -22,6 +23,11 @@
 static void name_make(uint64_t id, char name[32])
 {
     snprintf(name, 32, "%016" PRIx64, id);
+}
+
+static void object_name(uint64_t id, char object[BAG_OBJECT_MAX])
+{
+    snprintf(object, BAG_OBJECT_MAX, "workers/%016" PRIx64, id);
 }
 
 static size_t format(const struct bag_worker *worker, char *text, size_t size)
@@ -84,29 +90,46 @@ static bool parse(const char *text, struct bag_worker *ret)
 
 int bag_worker_put(const struct bag *bag, const struct bag_worker *worker)
 {
-    char path[PATH_MAX], name[32], *text = malloc(TEXT_MAX);
+    char path[PATH_MAX], name[32], object[BAG_OBJECT_MAX], *text = malloc(TEXT_MAX);
     if (text == NULL)
         return -ENOMEM;
+    size_t size = format(worker, text, TEXT_MAX);
     name_make(worker->id, name);
+    object_name(worker->id, object);
     bag_path(bag, path, "workers", NULL);
-    int rc = spotnik_file_put(path, name, bag->writer, text, format(worker, text, TEXT_MAX), false);
+    int rc = bag_is_bucket(bag) ? bag_bucket_put(bag, object, text, false)
+                                : spotnik_file_put(path, name, bag->writer, text, size, false);
     free(text);
     return rc;
+}
+
+/* How many bytes; -ENOENT: there is none; or -errno. */
+static ssize_t text_read(const struct bag *bag, uint64_t id, char text[TEXT_MAX + 1])
+{
+    char path[PATH_MAX], name[32], object[BAG_OBJECT_MAX];
+    size_t got;
+    if (bag_is_bucket(bag)) {
+        object_name(id, object);
+        int rc = bag_bucket_get(bag, object, text, TEXT_MAX, &got);
+        return rc == 0 ? (ssize_t)got : rc;
+    }
+    name_make(id, name);
+    bag_path(bag, path, "workers", name);
+    int fd = spotnik_file_open(path);
+    ssize_t size = fd >= 0 ? read(fd, text, TEXT_MAX) : fd;
+    size = fd >= 0 && size < 0 ? -EIO : size;
+    if (fd >= 0)
+        close(fd);
+    return size;
 }
 
 bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret,
                      uint64_t *ret_print)
 {
     static char text[TEXT_MAX + 1];
-    char path[PATH_MAX], name[32];
-    name_make(id, name);
-    bag_path(bag, path, "workers", name);
-    int fd = spotnik_file_open(path);
-    ssize_t size = fd >= 0 ? read(fd, text, TEXT_MAX) : -1;
-    if (fd >= 0)
-        close(fd);
+    ssize_t size = text_read(bag, id, text);
     *ret_print = 0;
-    if (size < 0 && fd != -ENOENT)
+    if (size < 0 && size != -ENOENT)
         return false;
     text[size > 0 ? size : 0] = '\0';
     /* a missing record has a print, too */
@@ -117,30 +140,44 @@ bool bag_worker_read(const struct bag *bag, uint64_t id, struct bag_worker *ret,
     return whole;
 }
 
+struct workers {
+    const struct bag *bag;
+    struct bag_worker *list;
+    size_t count;
+};
+
+static void workers_see(void *context, const char *name, int64_t written_s)
+{
+    struct workers *workers = context;
+    struct bag_worker worker;
+    char *rest;
+    uint64_t id = strtoull(name, &rest, 16), print;
+    (void)written_s;
+    if (strlen(name) != 16 || *rest != '\0' || !bag_worker_read(workers->bag, id, &worker, &print))
+        return;
+    struct bag_worker *grown = realloc(workers->list, (workers->count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return;
+    workers->list = grown;
+    grown[workers->count++] = worker;
+}
+
 int bag_workers_list(const struct bag *bag, struct bag_worker **ret, size_t *ret_count)
 {
-    char path[PATH_MAX], *rest;
-    struct bag_worker *list = NULL, worker;
-    size_t count = 0;
-    uint64_t print;
+    char path[PATH_MAX];
+    struct workers workers = { .bag = bag };
     bag_path(bag, path, "workers", NULL);
-    DIR *directory = opendir(path);
-    if (directory == NULL)
-        return -errno;
-    for (const struct dirent *at; (at = readdir(directory)) != NULL;) {
-        uint64_t id = strtoull(at->d_name, &rest, 16);
-        if (strlen(at->d_name) != 16 || *rest != '\0' || !bag_worker_read(bag, id, &worker, &print))
-            continue;
-        struct bag_worker *grown = realloc(list, (count + 1) * sizeof *grown);
-        if (grown == NULL)
-            break;
-        list = grown;
-        list[count++] = worker;
-    }
-    closedir(directory);
-    *ret = list;
-    *ret_count = count;
-    return 0;
+    DIR *directory = bag_is_bucket(bag) ? NULL : opendir(path);
+    int rc = bag_is_bucket(bag)  ? bag_bucket_walk(bag, "workers/", workers_see, &workers)
+             : directory == NULL ? -errno
+                                 : 0;
+    for (const struct dirent *at; directory != NULL && (at = readdir(directory)) != NULL;)
+        workers_see(&workers, at->d_name, 0);
+    if (directory != NULL)
+        closedir(directory);
+    *ret = workers.list;
+    *ret_count = workers.count;
+    return rc;
 }
 
 /* ---- watching ---- */

@@ -20,6 +20,7 @@
 #define TOLD_NS (30 * SPOTNIK_S) /* between two lines of progress that go into a file */
 #define NOTICE_MAX_NS (900 * SPOTNIK_S)
 #define SCAN_SHARE 100
+#define REFRESHES_BUCKET 6 /* of our record in T; the first look at it is late by as much */
 #define WRITE_MIN_S 0.01
 /* a look may be so much late and still count, as with peers; less where T is short */
 #define SLACK_NS (1500 * SPOTNIK_MS)
@@ -58,8 +59,8 @@ void bag_say(const struct bag_work *work, const char *format, ...)
 bool bag_folder_fine(struct bag_work *work, int rc, const char *what)
 {
     if (rc != 0 && !work->trouble)
-        bag_say(work, "cannot %s: %s%s. Nothing is lost; trying again", what, strerror(-rc),
-                rc == -ENOSPC || rc == -EDQUOT ? ": free some space" : "");
+        bag_say(work, "cannot %s: %s%s. Nothing is lost; trying again", what,
+                bag_why(&work->bag, rc), rc == -ENOSPC || rc == -EDQUOT ? ": free some space" : "");
     if (rc != 0) {
         work->trouble = true;
         work->trouble_ns = bag_now_ns();
@@ -119,8 +120,18 @@ static void self_fill(struct bag_work *work, uint64_t now_ns)
     }
 }
 
+/* Each request to a bucket costs money. */
+static uint64_t refresh_ns(const struct bag_work *work)
+{
+    return bag_is_bucket(&work->bag) ? work->options->stale_ns / REFRESHES_BUCKET
+                                     : work->options->look_ns;
+}
+
 static bool self_put(struct bag_work *work, uint64_t now_ns)
 {
+    if (bag_is_bucket(&work->bag) && work->refreshed_ns != 0 && !work->trouble && !work->self.left
+        && spotnik_time_since(now_ns, work->refreshed_ns) < refresh_ns(work))
+        return true;
     self_fill(work, now_ns);
     int rc = bag_worker_put(&work->bag, &work->self);
     if (rc == 0 && work->trouble) {
@@ -246,8 +257,8 @@ static int take_one(struct bag_work *work, struct bag_slot *slot, struct bag_job
 static void take(struct bag_work *work, uint64_t now_ns)
 {
     struct bag_slot *slot;
-    struct bag_job **list = calloc(work->bag.job_count, sizeof(struct bag_job *));
-    double *length_s = calloc(work->bag.job_count, sizeof *length_s);
+    struct bag_job **list = calloc(work->bag.job_count + 1, sizeof(struct bag_job *));
+    double *length_s = calloc(work->bag.job_count + 1, sizeof *length_s);
     while (list != NULL && length_s != NULL && !work->leaving && !work->trouble
            && now_ns >= work->pause_ns && (slot = slot_free(work)) != NULL)
         if (take_one(work, slot, list, length_s, now_ns) < 0)
@@ -289,6 +300,8 @@ static void progress_tell(struct bag_work *work, uint64_t now_ns)
  * of others would be noticed late. */
 static uint64_t scan_span_ns(const struct bag_work *work)
 {
+    if (bag_is_bucket(&work->bag))
+        return work->options->stale_ns / 4;
     return spotnik_time_min(SCAN_SHARE * work->scan_took_ns, work->options->stale_ns / 4);
 }
 
@@ -299,7 +312,7 @@ static void scan(struct bag_work *work, uint64_t now_ns)
     uint64_t gap_ns = work->options->look_ns
                       + spotnik_time_min(SLACK_NS, work->options->stale_ns / 10)
                       + scan_span_ns(work);
-    if (spotnik_time_since(now_ns, work->refreshed_ns) > 3 * work->options->look_ns + SPOTNIK_S)
+    if (spotnik_time_since(now_ns, work->refreshed_ns) > 3 * refresh_ns(work) + SPOTNIK_S)
         gap_ns = 0; /* we cannot write: perhaps nobody can, so silence means nothing */
     if (bag_jobs_refresh(&work->bag, &fault) != 0)
         bag_say(work, "the jobs that were added are left out: %s", fault.text);
@@ -459,6 +472,11 @@ static int work_open(struct bag_work *work, const char *folder)
     struct spotnik_fault fault;
     if (bag_open(folder, &work->bag, &fault) != 0) {
         fprintf(stderr, "spotnik bag: %s\n", fault.text);
+        return 1;
+    }
+    int rc = bag_inputs_fetch(&work->bag);
+    if (rc != 0) {
+        fprintf(stderr, "spotnik bag: %s\n", bag_why(&work->bag, rc));
         return 1;
     }
     work->begun_ns = bag_now_ns();

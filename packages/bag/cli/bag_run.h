@@ -60,7 +60,7 @@ struct bag_mark {
 struct bag_slot {
     struct bag_job *job; /* NULL: free */
     uint32_t attempt;
-    pid_t pid, saver; /* 0: none */
+    pid_t pid, saver, sender; /* 0: none */
     enum bag_stage stage;
     bool unwanted;                            /* others have done it, or nobody wants it */
     uint64_t started_ns, stage_ns, looked_ns; /* looked: at its restart files */
@@ -79,7 +79,7 @@ struct bag_slot {
     uint64_t asked_wall_ns; /* the same moment by the clock of files */
     uint64_t deaf_ns;       /* when nobody of the program listened; 0: never */
     enum bag_end end;       /* what its end means, once it is judged */
-    bool placed;            /* its result is */
+    bool sent, placed;      /* its result is */
 };
 
 struct bag_work {

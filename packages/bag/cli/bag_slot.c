@@ -222,10 +222,9 @@ static void blame(struct bag_work *work, struct bag_slot *slot)
 /* Somebody took us for dead and has taken the job: our failure is no try of the job's. */
 static bool was_taken(const struct bag_work *work, const struct bag_slot *slot)
 {
-    char name[NAME_MAX + 1], path[PATH_MAX];
+    char name[NAME_MAX + 1];
     bag_attempt_name(slot->job, slot->attempt + 1, name);
-    bag_path(&work->bag, path, "claims", name);
-    return access(path, F_OK) == 0;
+    return bag_claim_is(&work->bag, name);
 }
 
 static enum bag_end failure(struct bag_work *work, struct bag_slot *slot, const char *why)
@@ -308,6 +307,18 @@ static bool is_swept(const struct bag_work *work, const struct bag_slot *slot)
     return gone && is_there(work);
 }
 
+/* An upload may outlast the time after which others take this worker for dead. */
+static void result_send(struct bag_work *work, struct bag_slot *slot)
+{
+    fflush(NULL);
+    slot->sender = fork();
+    if (slot->sender == 0)
+        _exit(bag_result_send(&work->bag, slot->job, slot->attempt, &slot->figures, work->self.host)
+              != 0);
+    if (slot->sender < 0)
+        slot->sender = 0;
+}
+
 /* False: try again. */
 static bool result_put(struct bag_work *work, struct bag_slot *slot)
 {
@@ -342,6 +353,10 @@ static void end_turn(struct bag_work *work, struct bag_slot *slot)
         return;
     if (slot->end == BAG_END_NONE)
         slot->end = judge(work, slot);
+    if (slot->end == BAG_END_DONE && bag_is_bucket(&work->bag) && !slot->sent) {
+        result_send(work, slot);
+        return;
+    }
     if (slot->end == BAG_END_DONE && !slot->placed && !result_put(work, slot))
         return;
     enum bag_end end = slot->end;
@@ -357,7 +372,7 @@ static void end_turn(struct bag_work *work, struct bag_slot *slot)
         job->aside = bag_folder_fine(work, bag_aside_put(&work->bag, job), "set a job aside");
         bag_say(work,
                 "job %s is set aside after %u tries: %s/aside/%s; spotnik bag retry tries it again",
-                job->name, job->failures, work->bag.folder, job->name);
+                job->name, job->failures, bag_where(&work->bag), job->name);
     }
     forget(work, slot, end);
     if (bag_job_is_over(job))
@@ -411,7 +426,7 @@ void bag_slot_turn(struct bag_work *work, struct bag_slot *slot, uint64_t now_ns
         unwanted_turn(work, slot, now_ns);
         if (work->leaving)
             leave_turn(work, slot, now_ns);
-    } else if (slot->saver == 0) {
+    } else if (slot->saver == 0 && slot->sender == 0) {
         end_turn(work, slot);
     }
 }
@@ -437,13 +452,22 @@ static void program_ended(struct bag_work *work, struct bag_slot *slot, int stat
     bag_slot_outputs_look(work, slot, &before);
 }
 
+static bool send_done(struct bag_work *work, struct bag_slot *slot, bool fine)
+{
+    slot->sender = 0;
+    return bag_folder_fine(work, fine ? 0 : -EIO, "send a result to the bucket");
+}
+
 bool bag_slot_reaped(struct bag_work *work, struct bag_slot *slot, pid_t pid, int status,
                      const struct rusage *usage, uint64_t now_ns)
 {
-    if (slot->job == NULL || (pid != slot->pid && pid != slot->saver))
+    bool fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (slot->job == NULL || (pid != slot->pid && pid != slot->saver && pid != slot->sender))
         return false;
     if (pid == slot->saver)
-        bag_slot_save_done(work, slot, WIFEXITED(status) && WEXITSTATUS(status) == 0, now_ns);
+        bag_slot_save_done(work, slot, fine, now_ns);
+    else if (pid == slot->sender)
+        slot->sent = send_done(work, slot, fine);
     else
         program_ended(work, slot, status, usage, now_ns);
     return true;

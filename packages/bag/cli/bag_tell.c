@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State and cost of a bag, from the folder alone: any user that can read it can ask, while it runs
  * and afterwards. */
-#include <dirent.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bag/bag_bucket.h"
 #include "bag_run.h"
 
 /* ---- sums ---- */
@@ -22,11 +22,10 @@ static double seconds(uint64_t ms)
 /* Does the worker itself say how this attempt ended? Then what others said of it does not count. */
 static bool owner_says(const struct bag *bag, const char *job, uint32_t attempt)
 {
-    char path[PATH_MAX], name[NAME_MAX + 1];
+    char name[NAME_MAX + 1];
     for (int end = BAG_END_NONE + 1; end < BAG_ENDS; end++) {
         snprintf(name, sizeof name, "%s@%u.%s", job, attempt, bag_end_names[end]);
-        bag_path(bag, path, "claims", name);
-        if (end != BAG_END_LOST && access(path, F_OK) == 0)
+        if (end != BAG_END_LOST && bag_claim_is(bag, name))
             return true;
     }
     return false;
@@ -46,8 +45,15 @@ static void attempt_add(struct bag_sums *sums, enum bag_end end, const struct ba
         sums->recomputed_s += end == BAG_END_LATE ? ran_s : fmax(ran_s - kept_s, 0);
 }
 
-static void claim_add(struct bag *bag, struct bag_sums *sums, const char *name)
+struct adding {
+    struct bag *bag;
+    struct bag_sums *sums;
+};
+
+static void claim_add(void *context, const char *name)
 {
+    struct bag *bag = ((struct adding *)context)->bag;
+    struct bag_sums *sums = ((struct adding *)context)->sums;
     char job[BAG_JOB_NAME_MAX];
     struct bag_figures figures;
     uint32_t attempt;
@@ -64,17 +70,6 @@ static void claim_add(struct bag *bag, struct bag_sums *sums, const char *name)
     if (end == BAG_END_LOST && owner_says(bag, job, attempt))
         return;
     attempt_add(sums, end, &figures);
-}
-
-static void claims_add(struct bag *bag, struct bag_sums *sums)
-{
-    char path[PATH_MAX];
-    bag_path(bag, path, "claims", NULL);
-    DIR *list = opendir(path);
-    for (const struct dirent *at; list != NULL && (at = readdir(list)) != NULL;)
-        claim_add(bag, sums, at->d_name);
-    if (list != NULL)
-        closedir(list);
 }
 
 static void workers_add(struct bag *bag, struct bag_sums *sums)
@@ -96,12 +91,31 @@ static void workers_add(struct bag *bag, struct bag_sums *sums)
     free(list);
 }
 
-/* From the first file of the bag to the last result, both by the file server's clock. */
+struct times {
+    int64_t first_s, last_s;
+};
+
+static void times_see(void *context, const char *mark, int64_t written_s)
+{
+    struct times *times = context;
+    if (times->first_s == 0 || written_s < times->first_s)
+        times->first_s = written_s;
+    if (strncmp(mark, "results.", 8) == 0 && written_s > times->last_s)
+        times->last_s = written_s;
+}
+
+/* From the first file of the bag, or claim in a bucket, to the last result, both by the server's
+ * clock. */
 static double makespan(struct bag *bag)
 {
     char path[PATH_MAX];
     struct stat first, last;
+    struct times times = { 0 };
     double end_s = 0;
+    if (bag_is_bucket(bag))
+        return bag_bucket_walk(bag, "marks/", times_see, &times) == 0 && times.last_s > 0
+                   ? (double)(times.last_s - times.first_s)
+                   : 0;
     bag_path(bag, path, "bag.json", NULL);
     if (stat(path, &first) != 0)
         return 0;
@@ -126,7 +140,7 @@ void bag_sum(struct bag *bag, struct bag_sums *ret)
         ret->dropped += job->dropped && !job->done && !job->aside;
         ret->runs += !bag_job_is_over(job) && job->attempt > 0 && job->end == BAG_END_NONE;
     }
-    claims_add(bag, ret);
+    (void)bag_claims_each(bag, claim_add, &(struct adding){ .bag = bag, .sums = ret });
     workers_add(bag, ret);
     ret->makespan_s = makespan(bag);
 }
@@ -235,7 +249,8 @@ int bag_status(const char *folder, bool json)
     for (size_t i = 0; i < bag.job_count; i++) {
         const struct bag_job *job = bag.job[i];
         if (job->aside && !job->done)
-            printf("  %s is set aside; see %s/aside/%s/log\n", job->name, bag.folder, job->name);
+            printf("  %s is set aside; see %s/aside/%s/log\n", job->name, bag_where(&bag),
+                   job->name);
         else if (!bag_job_is_over(job) && job->attempt > 0 && job->end == BAG_END_NONE)
             job_print(&bag, job);
     }

@@ -14,6 +14,7 @@
 #include "bag_run.h"
 #include "base/time.h"
 #include "common/options.h"
+#include "store/store.h"
 
 #define TRIES 3
 #define STALE_MS 60000
@@ -24,7 +25,8 @@ static const char help[] =
     "       spotnik bag join DIR [OPTION]...\n"
     "       spotnik bag status|report DIR [--json]\n"
     "       spotnik bag add DIR MORE.csv\n"
-    "       spotnik bag drop|retry DIR JOB...\n\n"
+    "       spotnik bag drop|retry DIR JOB...\n"
+    "       spotnik bag fetch BUCKET DIR\n\n"
     "Run a bag of simulations, any program, on machines that vanish: one job for each row of "
     "JOBS.csv. {column} in the command\n"
     "stands for the row's value, {job} for its name (the column job, else its number). The bag is "
@@ -32,7 +34,10 @@ static const char help[] =
     "commands, on any machines that see the folder, work on it; none has to live. Each job is done "
     "once, whatever dies.\n\n"
     "Each job runs in a directory of its own in the bag, work/JOB@ATTEMPT, which becomes "
-    "results/JOB when the program ends with 0.\n\n"
+    "results/JOB when the program ends with 0.\n"
+    "Where the machines share no folder, DIR is " SPOTNIK_OBJECTS_URLS ". Jobs run in "
+    "TMPDIR then;\n"
+    "fetch brings the results that are done to DIR/JOB.\n\n"
     "The bag (the same for every worker):\n"
     "      --folder DIR        the bag                                              [JOBS.bag]\n"
     "      --input FILE        every job needs this file: it is copied into the bag and linked "
@@ -413,7 +418,8 @@ static int add(const char *folder, const char *csv)
     if (rc != 0)
         fprintf(stderr, "spotnik bag: %s\n", fault.text);
     else
-        printf("%zu jobs added, as %s/jobs/%u.csv\n", bag.job_count - before, bag.folder, part);
+        printf("%zu jobs added, as %s/jobs/%u.csv\n", bag.job_count - before, bag_where(&bag),
+               part);
     bag_close(&bag);
     return rc != 0;
 }
@@ -425,7 +431,8 @@ static int for_jobs(const char *folder, int (*act)(struct bag *, const struct ba
     struct spotnik_fault fault;
     int status = 0;
     if (bag_open(folder, &bag, &fault) != 0 || bag_look(&bag) != 0) {
-        fprintf(stderr, "spotnik bag: %s\n", bag.job_count == 0 ? fault.text : strerror(errno));
+        fprintf(stderr, "spotnik bag: %s\n",
+                bag.job_count == 0 ? fault.text : bag_why(&bag, -errno));
         bag_close(&bag);
         return 1;
     }
@@ -434,11 +441,30 @@ static int for_jobs(const char *folder, int (*act)(struct bag *, const struct ba
         int rc = job != NULL ? act(&bag, job) : -ENOENT;
         if (rc != 0)
             fprintf(stderr, "spotnik bag: job %s: %s\n", *name,
-                    job == NULL ? "there is none of this name" : strerror(-rc));
+                    job == NULL ? "there is none of this name" : bag_why(&bag, rc));
         status |= rc != 0;
     }
     bag_close(&bag);
     return status;
+}
+
+static int fetch(const char *where, const char *directory)
+{
+    static struct bag bag;
+    struct spotnik_fault fault;
+    size_t count = 0;
+    if (!spotnik_objects_is_bucket(where))
+        return option_refuse("bag", "%s is no bucket: its results are in %s/results", where, where);
+    int rc = bag_open(where, &bag, &fault);
+    if (rc == 0 && mkdir(directory, 0777) != 0 && errno != EEXIST)
+        rc = spotnik_fault_set(&fault, "cannot make %s: %s", directory, strerror(errno));
+    if (rc == 0 && (rc = bag_results_fetch(&bag, directory, &count)) != 0)
+        rc = spotnik_fault_set(&fault, "%s", bag_why(&bag, rc));
+    printf("%zu results fetched to %s\n", count, directory);
+    if (rc != 0)
+        fprintf(stderr, "spotnik bag: %s\n", fault.text);
+    bag_close(&bag);
+    return rc != 0;
 }
 
 static int word_run(struct request *request, int count, char **word)
@@ -452,6 +478,8 @@ static int word_run(struct request *request, int count, char **word)
         return bag_report(word[1], request->json);
     if (strcmp(word[0], "add") == 0 && count == 3)
         return add(word[1], word[2]);
+    if (strcmp(word[0], "fetch") == 0 && count == 3)
+        return fetch(word[1], word[2]);
     if (strcmp(word[0], "drop") == 0 && count > 2)
         return for_jobs(word[1], bag_drop, word + 2);
     if (strcmp(word[0], "retry") == 0 && count > 2)

@@ -8,7 +8,6 @@ undisturbed run, bit by bit; so are files that the program appends to, and one t
 import os
 import random
 import signal
-import time
 
 import lib
 
@@ -57,8 +56,8 @@ class Storm:
     def begin(self, host):
         # Half of them come with the jobs and the command, as an array of a scheduler does; the others join.
         words = (
-            [self.case.dir / "jobs.csv", "--at-once", 2, "--grace", "5s", *terms(self.case)]
-            if host % 2 == 0 or not (self.case.bag / "bag.json").exists()
+            [self.case.dir / "jobs.csv", "--at-once", 2, "--grace", "5s", "--folder", self.case.bag, *terms(self.case)]
+            if host % 2 == 0 or not self.case.is_made()
             else ["join", self.case.bag, "--at-once", 2, "--notice", "off"]
         )
         self.live[host] = self.case.start(*words, host=f"machine{host}")
@@ -117,11 +116,7 @@ class Storm:
         self.told.append("stop")
 
     def away(self):
-        """The folder's host is gone for a while."""
-        gone = self.case.bag.with_suffix(".gone")
-        os.rename(self.case.bag, gone)
-        time.sleep(1.5)  # the length of the outage, not a wait for anything
-        os.rename(gone, self.case.bag)
+        self.case.away()
         self.told.append("folder away")
 
     def ends(self, kind):
@@ -174,4 +169,5 @@ def killed(case):
     )
 
 
-lib.run([killed])
+if __name__ == "__main__":
+    lib.run([killed])

@@ -74,6 +74,19 @@ class Case:
         self.workers.append(worker)
         return worker
 
+    def is_made(self):
+        return (self.bag / "bag.json").exists()
+
+    def text(self, part, name):
+        return (self.bag / part / name).read_text()
+
+    def away(self):
+        """The folder's host is gone for a while."""
+        gone = self.bag.with_suffix(".gone")
+        os.rename(self.bag, gone)
+        time.sleep(1.5)  # the length of the outage, not a wait for anything
+        os.rename(gone, self.bag)
+
     def names(self, part):
         try:
             return sorted(name for name in os.listdir(self.bag / part) if not name.startswith("."))
@@ -82,14 +95,14 @@ class Case:
 
     def records(self, pid):
         """The names of the worker with this pid; none: its record is not there yet."""
-        texts = {name: (self.bag / "workers" / name).read_text() for name in self.names("workers")}
+        texts = {name: self.text("workers", name) for name in self.names("workers")}
         return [name for name, text in texts.items() if f" {pid} " in text.split("process ")[1].split("\n")[0]]
 
     def held(self, pid):
         """The claims of the worker with this pid that have not ended."""
         own, names = self.records(pid), self.names("claims")
         claims = [name for name in names if "." not in name and not any(name + "." + end in names for end in ENDS)]
-        return [name for name in claims if own and own[0] in (self.bag / "claims" / name).read_text()]
+        return [name for name in claims if own and own[0] in self.text("claims", name)]
 
     def results(self, bag=None):
         bag = bag or self.bag
@@ -112,14 +125,14 @@ def check(fine, what):
         fail(what)
 
 
-def run(tests):
+def run(tests, made=Case):
     """SPOTNIK SIM [NAME...]"""
     spotnik, sim, wanted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     for test in tests:
         if wanted and test.__name__ not in wanted:
             continue
         begun = time.monotonic()
-        with Case(spotnik, sim) as case:
+        with made(spotnik, sim) as case:
             try:
                 said = test(case)
             except BaseException:

@@ -3,7 +3,7 @@
 """The unit of docs/guide/notices.md under a systemd of its own, which is the first process of a few namespaces. Workers do
 not care about signals. Claims: when the unit is stopped all workers leave in good order, the last step is saved, and systemd
 starts nothing again; a signal to all processes of the unit, as a notice, ends it with 75, systemd starts it again, and it
-goes on at the next step.
+goes on at the next step; one that ends with an error is not started again. The unit has no word that systemd does not know.
 
     systemd.py SPOTNIK WORKER PAGE"""
 
@@ -35,13 +35,16 @@ def unit(folder):
         ("/usr/bin/spotnik", SPOTNIK),
         ("/usr/bin/python3 /shared/train.py", f"{WORKER} -u 10000 -n 100000 -b 96"),
         ("/shared/", f"{folder}/"),
+        ("--bind auto", "--bind 127.0.0.1"),  # there is no other address
+        ("Wants=network-online.target\nAfter=network-online.target", "DefaultDependencies=no"),  # nothing else of a machine is started
+        ("[Install]\nWantedBy=multi-user.target\n", ""),
     ):
         if theirs not in text:
             fail(f"the page's unit has no {theirs}")
         text = text.replace(theirs, ours)
     text += f"StandardOutput=append:{folder}/log\nStandardError=append:{folder}/log\n"
     text += "Environment=WORKER_DEAF=1 SPOTNIK_CHECKPOINT_S=3600\n"
-    return "[Unit]\nDefaultDependencies=no\n" + text  # nothing else of a machine is started
+    return text
 
 
 class Machine:
@@ -67,9 +70,12 @@ class Machine:
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
             return file.read().split()[0]
 
+    def inside(self, *words):
+        spaces = ["nsenter", "-t", self.first(), "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup"]
+        return subprocess.run([*spaces, *words], capture_output=True, text=True).stdout.strip()
+
     def systemctl(self, *words):
-        inside = ["nsenter", "-t", self.first(), "--mount", "--pid", "--net", "--ipc", "--uts", "--cgroup"]
-        return subprocess.run([*inside, "systemctl", *words], capture_output=True, text=True).stdout.strip()
+        return self.inside("systemctl", *words)
 
     def lines(self):
         try:
@@ -120,6 +126,18 @@ def live(machine):
     print(f"systemctl stop: four leaves in good order, and step {last}, the last, was saved")
 
 
+def failing(machine):
+    """What ends with an error would end so again."""
+    machine.inside("sh", "-c", "mkdir $0.d && printf '[Service]\nExecStart=\nExecStart=/bin/sh -c \"exit 74\"\n' >$0.d/74.conf", "/run/systemd/system/train.service")
+    machine.systemctl("daemon-reload")
+    machine.systemctl("start", "train.service")
+    machine.until("the unit to fail", lambda: machine.systemctl("is-active", "train.service") == "failed")
+    said = machine.systemctl("show", "-p", "ExecMainStatus,NRestarts", "train.service").split()
+    if sorted(said) != ["ExecMainStatus=74", "NRestarts=0"]:
+        fail(f"a unit that ends with 74: {said}")
+    print("the unit ends with 74: systemd leaves it")
+
+
 def main():
     for tool in ("unshare", "nsenter", "systemctl"):
         if not shutil.which(tool):
@@ -133,8 +151,12 @@ def main():
         subprocess.run([SPOTNIK, "key", f"{folder}/job.key"], check=True)
         with open(f"{folder}/train.service", "w") as file:
             file.write(unit(folder))
+        said = subprocess.run(["systemd-analyze", "verify", file.name], capture_output=True, text=True)
+        if said.returncode or said.stderr:
+            fail(f"systemd-analyze verify: {said.stderr}")
         with Machine(folder) as machine:
             live(machine)
+            failing(machine)
 
 
 main()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `spotnik plan`: how many of which machine, spot or not, with which batch, to be done by a
  * deadline or under a budget, and how sure. */
+#include "common/options.h"
 #include "plan_args.h"
 #include "plan_known.h"
 #include "plan_output.h"
@@ -436,7 +437,7 @@ static bool command_join(struct call *call, int argc, char **argv)
             return false;
         if (i > optind)
             to[used++] = ' ';
-        used += spotnik_cli_word_quote(argv[i], to + used, room - used);
+        used += option_quote(argv[i], to + used, room - used);
     }
     return true;
 }

@@ -141,17 +141,3 @@ const char *spotnik_cli_rule_broken(const struct spotnik_cli_rule *rules, size_t
             return rules[i].says;
     return NULL;
 }
-
-size_t spotnik_cli_word_quote(const char *word, char *to, size_t room)
-{
-    static const char safe[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
-    size_t used = 0;
-
-    if (*word && !word[strspn(word, safe)])
-        return (size_t)snprintf(to, room, "%s", word);
-    used += (size_t)snprintf(to, room, "'");
-    for (; *word && used + 6 < room; word++)
-        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
-    return used + (size_t)snprintf(to + used, room - used, "'");
-}

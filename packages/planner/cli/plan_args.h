@@ -52,7 +52,5 @@ struct spotnik_cli_rule {
 
 /* What the first broken rule says; NULL: none is broken. */
 const char *spotnik_cli_rule_broken(const struct spotnik_cli_rule *rules, size_t count);
-/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
-size_t spotnik_cli_word_quote(const char *word, char *to, size_t room);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans for the systems that rent machines. Strings go out as JSON strings, which YAML reads as
  * they are. */
+#include "base/assert.h"
 #include "plan_args.h"
 #include "plan_output.h"
+#include "common/options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,25 +57,39 @@ static unsigned least_of(unsigned machines)
 static void command_fill(const struct spotnik_plan_context *x, char *filled, size_t size)
 {
     const char *from = x->command, *mark;
+    const struct spotnik_fleet *fleet = chosen(x);
     size_t used = 0;
 
+    SPOTNIK_ASSERT(fleet);
     for (; used < size && (mark = strstr(from, "{batch}")); from = mark + 7)
         used += (size_t)snprintf(filled + used, size - used, "%.*s%.0f", (int)(mark - from), from,
-                                 chosen(x)->batch);
+                                 fleet->batch);
     if (used < size)
         snprintf(filled + used, size - used, "%s", from);
 }
 
-/* One worker for each accelerator of a machine, else for each processor: as a step is reckoned. */
+/* All accelerators of a machine are one member, else each processor is. */
 static unsigned workers_of(const struct spotnik_offer *offer)
 {
-    return (unsigned)fmax(1, ceil(offer->accelerators > 0 ? offer->accelerators : offer->vcpus));
+    return offer->accelerators > 0 ? 1 : (unsigned)fmax(1, ceil(offer->vcpus));
+}
+
+/* Several accelerators are a group of as many processes (docs/guide/groups.md). "": they are not. */
+static const char *group_of(const struct spotnik_offer *offer, const char *form, char text[32])
+{
+    unsigned size = (unsigned)ceil(offer->accelerators);
+
+    text[0] = '\0';
+    if (size > 1)
+        snprintf(text, 32, form, size);
+    return text;
 }
 
 static unsigned workers_in(const struct spotnik_fleet *fleet)
 {
     unsigned workers = 0;
 
+    SPOTNIK_ASSERT(fleet);
     for (size_t i = 0; i < fleet->group_count; i++)
         workers += workers_of(fleet->groups[i].offer) * fleet->groups[i].machines;
     return workers;
@@ -89,9 +105,12 @@ static const char *most_of(const struct spotnik_fleet *fleet, char text[24])
 /* What all systems say of a plan, in a comment: no line of it ends early, whatever the names. */
 static void put_head(const struct spotnik_plan_context *x, FILE *out)
 {
+    const struct spotnik_fleet *fleet = chosen(x);
+
+    SPOTNIK_ASSERT(fleet);
     fputs("# ", out);
     put_string(x->profile->name, out);
-    fprintf(out, ", batch %.0f: planned by spotnik, at prices of ", chosen(x)->batch);
+    fprintf(out, ", batch %.0f: planned by spotnik, at prices of ", fleet->batch);
     put_string(x->catalog->source, out);
     fputc('\n', out);
 }
@@ -121,16 +140,18 @@ static void sky_machine(const struct spotnik_group *g, FILE *out)
 /* SkyPilot says how many GPUs the machines have that it has found. */
 static void sky_run(const struct spotnik_plan_context *x, unsigned machines, FILE *out)
 {
-    char command[sizeof(x->command)], script[sizeof(x->command) + 600], most[24];
+    char command[sizeof(x->command)], script[sizeof(x->command) + 700], most[24];
 
     command_fill(x, command, sizeof(command));
-    snprintf(script, sizeof(script),
-             "umask 077 && printf '%%s\\n' \"$SPOTNIK_KEY\" > ~/job.key\n"
-             "export SPOTNIK_CHECKPOINT=/checkpoints/$SKYPILOT_TASK_ID\n"
-             "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus ? gpus : $(nproc)))\n"
-             "spotnik run -n $workers --respawn --min $((%u * workers))%s --peers skypilot "
-             "--key-file ~/job.key -- %s\n",
-             least_of(machines), most_of(chosen(x), most), command);
+    snprintf(
+        script, sizeof(script),
+        "umask 077 && printf '%%s\\n' \"$SPOTNIK_KEY\" > ~/job.key\n"
+        "export SPOTNIK_CHECKPOINT=/checkpoints/$SKYPILOT_TASK_ID\n"
+        "gpus=${SKYPILOT_NUM_GPUS_PER_NODE:-0}; workers=$((gpus ? 1 : $(nproc)))\n"
+        "[ $gpus -lt 2 ] || group=\"--group $gpus\"  # of processes, one for each GPU: one member\n"
+        "spotnik run -n $workers $group --respawn --min $((%u * workers))%s --peers skypilot "
+        "--key-file ~/job.key -- %s\n",
+        least_of(machines), most_of(chosen(x), most), command);
     fputs("run: ", out);
     put_string(script, out);
     fputc('\n', out);
@@ -219,21 +240,6 @@ int spotnik_plan_print_ec2_fleet(const struct spotnik_plan_context *x, FILE *out
     return rc;
 }
 
-/* The text of a container's command: Kubernetes puts variables in for "$(NAME)", not for "$$(NAME)". */
-static void put_words(const char *text, FILE *out)
-{
-    char words[2 * sizeof(((struct spotnik_plan_context *)0)->command)];
-    size_t used = 0;
-
-    for (; *text && used + 3 < sizeof(words); text++) {
-        if (text[0] == '$' && text[1] == '(')
-            words[used++] = '$';
-        words[used++] = *text;
-    }
-    words[used] = '\0';
-    put_string(words, out);
-}
-
 /* "train-0-[0-3].train,train-1-[0-1].train": the pods of each group, which begin the job. */
 static void put_peers(const struct spotnik_fleet *fleet, const char *name, FILE *out)
 {
@@ -266,21 +272,23 @@ static void kubernetes_probes(unsigned workers, FILE *out)
 static void kubernetes_container(const struct spotnik_plan_context *x,
                                  const struct spotnik_group *g, const char *name, FILE *out)
 {
-    char command[sizeof(x->command)];
+    char command[sizeof(x->command)], words[2 * sizeof(command)], group[32];
 
     fprintf(out,
             "      containers:\n      - name: worker\n        image: registry.example/train:1  "
             "# yours, with spotnik in it\n"
-            "        command: [\"spotnik\", \"run\", \"-n\", \"%u\", \"--respawn\", \"--min\", "
+            "        command: [\"spotnik\", \"run\", \"-n\", \"%u\", %s\"--respawn\", \"--min\", "
             "\"%u\", ",
-            workers_of(g->offer), least_of(workers_in(chosen(x))));
+            workers_of(g->offer), group_of(g->offer, "\"--group\", \"%u\", ", group),
+            least_of(workers_in(chosen(x))));
     if (workers_in(chosen(x)) > MEMBERS_MOST)
         fprintf(out, "\"--max\", \"%u\", ", workers_in(chosen(x)));
     fputs("\"--peers\", ", out);
     put_peers(chosen(x), name, out);
     fputs(", \"--key-file\", \"/etc/spotnik/key\", \"--\", \"sh\", \"-c\", ", out);
     command_fill(x, command, sizeof(command));
-    put_words(command, out);
+    option_container_word(command, words);
+    put_string(words, out);
     fputs("]\n        env:\n        - name: POD_IP\n          valueFrom:\n            fieldRef:\n"
           "              fieldPath: status.podIP\n        - name: SPOTNIK_CHECKPOINT\n"
           "          value: /data/checkpoints\n        ports:\n        - containerPort: 21210\n",
@@ -322,10 +330,12 @@ static void kubernetes_job(const struct spotnik_plan_context *x, size_t index, c
     fprintf(out,
             "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: %s-%zu\nspec:\n"
             "  completions: %u\n  parallelism: %u\n  completionMode: Indexed\n"
-            "  backoffLimit: 1000000\n  successPolicy:\n    rules:\n    - succeededCount: %u\n"
+            "  backoffLimit: 1000\n  successPolicy:\n    rules:\n    - succeededCount: %u\n"
             "  podFailurePolicy:\n    rules:\n    - action: Ignore\n      onPodConditions:\n"
             "      - {type: DisruptionTarget, status: \"True\"}\n    - action: Ignore\n"
             "      onExitCodes: {containerName: worker, operator: In, values: [75]}\n"
+            "    - action: FailJob  # ended, and completed no checkpoint: it would train anew\n"
+            "      onExitCodes: {containerName: worker, operator: In, values: [74]}\n"
             "  template:\n    metadata:\n      labels: {app: %s}\n    spec:\n      subdomain: %s\n"
             "      restartPolicy: Never\n      terminationGracePeriodSeconds: 25\n"
             "      automountServiceAccountToken: false\n",
@@ -357,7 +367,7 @@ int spotnik_plan_print_kubernetes(const struct spotnik_plan_context *x, FILE *ou
 int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
 {
     const struct spotnik_fleet *fleet = chosen(x);
-    char name[41], command[sizeof(x->command)], most[24];
+    char name[41], command[sizeof(x->command)], most[24], group[32];
 
     if (!fleet)
         return -1;
@@ -379,9 +389,9 @@ int spotnik_plan_print_slurm(const struct spotnik_plan_context *x, FILE *out)
             "[ -e job.key ] || spotnik key job.key || exit 1  # in a folder that all nodes see\n"
             "export SPOTNIK_CHECKPOINT=$PWD/checkpoints; mkdir -p checkpoints\n"
             "srun --no-kill --kill-on-bad-exit=0 \\\n"
-            "    spotnik run -n %u --respawn --min %u%s --peers slurm --key-file job.key -- %s\n"
+            "    spotnik run -n %u%s --respawn --min %u%s --peers slurm --key-file job.key -- %s\n"
             "rc=$?\n[ $rc -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $rc\n",
-            workers_of(offer), least_of(machines) * workers_of(offer), most_of(fleet, most),
-            command);
+            workers_of(offer), group_of(offer, " --group %u", group),
+            least_of(machines) * workers_of(offer), most_of(fleet, most), command);
     return 0;
 }

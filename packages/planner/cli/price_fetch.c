@@ -164,7 +164,7 @@ static int page_fault(const char *url, CURLcode code, bool connected, const char
     case CURLE_COULDNT_RESOLVE_PROXY:
     case CURLE_COULDNT_CONNECT:
     case CURLE_OPERATION_TIMEDOUT:
-        spotnik_fault_set(
+        spotnik_fault_fill(
             fault,
             "%s: cannot be reached (%s); is there a network? Try again with one, or give files "
             "that you have with --from",

@@ -265,7 +265,7 @@ static void act(const struct fleet *fleet, struct state *state, const struct fle
  * neither. */
 static void replan_in_time(const struct fleet *fleet, struct state *state)
 {
-    if (!state->wanted && access(fleet->plan, R_OK) == 0)
+    if (!state->wanted && fleet->plan && access(fleet->plan, R_OK) == 0)
         read_plan(fleet, state);
     if (state->wanted)
         fleet_look(fleet, &state->plan, &state->view);

@@ -20,6 +20,7 @@ int fleet_command(const char *command, char *output, uint32_t size)
     size_t got;
     FILE *pipe = popen(command, "re");
 
+    output[0] = 0;
     if (!pipe)
         return -1;
     while (used < size - 1 && (got = fread(output + used, 1, size - 1 - used, pipe)) > 0)

@@ -461,6 +461,8 @@ static void tell_binding(const struct spotnik_wish *wish, struct spotnik_plan *p
             && (!fastest_in_budget || o->time_high_s < fastest_in_budget->outcome.time_high_s))
             fastest_in_budget = c;
     }
+    if (!fastest)
+        return;
     const struct spotnik_outcome *best = &fastest->outcome,
                                  *cheap = cheapest_in_time ? &cheapest_in_time->outcome : NULL;
     if (!cheap && isinf(best->time_high_s))

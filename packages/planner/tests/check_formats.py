@@ -3,10 +3,11 @@
 """Holds the planner's output files against the systems' own schemas or parsers, as far as they are installed:
 EC2 Fleet against botocore's service model, Kubernetes against its JSON schema (kubernetes-validate), SkyPilot against
 its own task schema (skypilot), Slurm against bash. Names with quotes and line ends stay what they are. What SkyPilot is to run is run, as on
-two nodes of two GPUs: four workers meet (tests/slurm/planned.py and tests/kubernetes/pods.py start the others).
-Usage: check_formats.py SPOTNIK WORKER. Exit 77: nothing to check with."""
+two nodes of two GPUs: two members of two processes meet (tests/slurm/planned.py and tests/kubernetes/pods.py start the others).
+Usage: check_formats.py SPOTNIK GROUP_WORKER. Exit 77: nothing to check with."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,9 +29,8 @@ def plan(fmt, *run):
 
 
 def started():
-    """SkyPilot's variables, and what its task runs."""
-    word = os.path.abspath(sys.argv[2])
-    script = json.loads(plan("skypilot", word, "-u", "5000", "-b", "96", "-s", "150").splitlines()[-1].removeprefix("run: "))
+    """SkyPilot's variables, and what its task runs: two nodes of two GPUs are two members of two processes."""
+    script = json.loads(plan("skypilot", os.path.abspath(sys.argv[2]), "30000", "1000").splitlines()[-1].removeprefix("run: "))
     with tempfile.TemporaryDirectory(prefix="spotnik-plan-") as folder:
         os.symlink(os.path.abspath(sys.argv[1]), f"{folder}/spotnik")
         key = subprocess.run([sys.argv[1], "key"], check=True, capture_output=True, text=True).stdout.strip()
@@ -39,12 +39,19 @@ def started():
             os.mkdir(f"{folder}/{rank}")
             env = {**os.environ, "HOME": f"{folder}/{rank}", "PATH": f"{folder}:{os.environ['PATH']}", "SPOTNIK_KEY": key,
                    "SKYPILOT_TASK_ID": f"plan-{os.getpid()}", "SKYPILOT_NODE_IPS": "127.0.0.2\n127.0.0.3", "SKYPILOT_NODE_RANK": str(rank),
-                   "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NUM_GPUS_PER_NODE": "2"}
+                   "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NUM_GPUS_PER_NODE": "2", "GROUP_EVENTS": f"{folder}/{rank}/events"}
+            open(env["GROUP_EVENTS"], "w").close()
             nodes.append(subprocess.Popen(["bash", "-c", script.replace("/checkpoints/", f"{folder}/checkpoints-")], env=env, text=True,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         said = [node.communicate(timeout=60)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0] and sum(text.count("] done 150 ") for text in said) == 4, said
-        assert " 4 0 " in said[0], said[0]
+        assert [node.returncode for node in nodes] == [0, 0], said
+        for rank in range(2):
+            with open(f"{folder}/{rank}/events") as file:
+                words = [line.split() for line in file]
+            assert len({word[2] for word in words if word[0] == "process"}) == 2, words[:4]
+            assert [word[2] for word in words if word[0] == "end"] == ["30000"], words[-1]
+            # Not the last: a member tells of it when the job is done, and the other one may have left by then.
+            assert [word[5] for word in words if word[0] == "commit"][-2] == "2", words[-3:]
         assert os.listdir(f"{folder}/checkpoints-plan-{os.getpid()}"), "no checkpoint"
 
 
@@ -61,8 +68,13 @@ def ec2_fleet():
 def kubernetes():
     import kubernetes_validate
     import yaml
-    for document in yaml.safe_load_all(plan("kubernetes")):
+    word = "a $$ $(POD_IP)"  # the kubelet reads "$$" as "$", and "$(POD_IP)" as a variable
+    for document in yaml.safe_load_all(plan("kubernetes", "printf", "%s", word)):
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+    command = document["spec"]["template"]["spec"]["containers"][0]["command"][-1]
+    command = re.sub(r"\$\$|\$\(POD_IP\)", lambda found: "$" if found[0] == "$$" else "10.0.0.1", command)
+    said = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True).stdout
+    assert said == word, said
 
 
 def skypilot():
@@ -85,17 +97,17 @@ def slurm():
 
 
 def many():
-    """More members than a job admits without --max: 48 machines of eight GPUs."""
+    """The GPUs of a machine are one member, a group of processes. 48 machines of eight are 48 members."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("job.json", json.dumps({"name": "many", "devices": {"A100": {"samples_per_s": 100}}, "batches": [65536], "samples_per_epoch": 1e6,
                                                     "gradient_mb": 1})),
                            ("prices.csv", "instance_type,region,accelerator,accelerator_count,vcpus,on_demand_usd_per_h\nbig,here,A100,8,96,1\n")):
             with open(f"{folder}/{name}", "w") as out:
                 out.write(text)
-        for fmt, word in (("slurm", " --max 384 "), ("skypilot", " --max 384 "), ("kubernetes", '"--max", "384"')):
+        for fmt, word in (("slurm", " -n 1 --group 8 "), ("skypilot", "--group $gpus"), ("kubernetes", '"-n", "1", "--group", "8", ')):
             text = subprocess.run([sys.argv[1], "plan", "--profile", f"{folder}/job.json", "--prices", f"{folder}/prices.csv", "--target", "samples=1.15e8",
                                    "--deadline", "1.1h", "--confidence", "0.5", "-o", fmt, "--", "true"], check=True, capture_output=True, text=True).stdout
-            assert word in text, text
+            assert word in text and "--max" not in text, text
 
 
 for check in (ec2_fleet, kubernetes, skypilot, slurm, many, started):

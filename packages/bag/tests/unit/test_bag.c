@@ -96,6 +96,26 @@ TEST_WITH(bags_do_not_mix, bag_begin, bag_end)
     assert_non_null(strstr(fault.text, "holds other things"));
 }
 
+/* Claim: a URL of no known kind is refused in words, and makes no folder of its name; "file:" names one. */
+TEST_WITH(a_bag_needs_a_folder, bag_begin, bag_end)
+{
+    static char *command[] = { (char *)"sim", (char *)"{x}", NULL };
+    static struct bag opened;
+    struct bag_terms terms = { .command = command, .restart = (char *)"restart.*", .tries = 3 };
+    const char *const none[] = { NULL };
+    struct spotnik_fault fault;
+    char place[PATH_MAX];
+    assert_int_equal(bag_make("ftp://bucket/bag", csv, &terms, none, &fault), -1);
+    assert_non_null(strstr(fault.text, "ftp://bucket/bag is neither a folder nor"));
+    assert_int_equal(bag_open("ftp://bucket/bag", &opened, &fault), -1);
+    assert_non_null(strstr(fault.text, "ftp://bucket/bag is neither a folder nor"));
+    snprintf(place, sizeof place, "file:%s", folder);
+    assert_int_equal(bag_make(place, csv, &terms, none, &fault), 0);
+    assert_int_equal(bag_open(place, &opened, &fault), 0);
+    assert_string_equal(opened.folder, folder);
+    bag_close(&opened);
+}
+
 /* Claim: jobs can be added while others work; names that are there already are refused. */
 TEST_WITH(jobs_are_added, bag_begin, bag_end)
 {
