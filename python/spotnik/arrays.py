@@ -51,7 +51,7 @@ TYPES = {  #: by the names that NumPy has for them
     "uint32": Dtype.U32,
     "uint64": Dtype.U64,
 }
-_WIRES = {"f16": Dtype.F16, "bf16": Dtype.BF16, "q8": Dtype.Q8}
+_WIRES = {"auto": None, "f32": Dtype.F32, "f16": Dtype.F16, "bf16": Dtype.BF16, "q8": Dtype.Q8}
 _default: Optional[Job] = None
 
 
@@ -122,15 +122,16 @@ def start(
     op: Union[str, Op] = "mean",
     bucket: Optional[int] = None,
     job: Optional[Job] = None,
-    compress: Optional[str] = None,
+    wire: str = "auto",
 ) -> None:
     """Start to all-reduce `array` in place in the running step; ``job.step_commit()`` waits for the result.
 
     `op` is "mean" (weighted by samples), "sum", "min", "max" or "product". Without `bucket`, arrays are numbered as
     they come: start them in the same order on every member.
 
-    With `compress` an array of float32 travels as "f16" or "bf16" (half the bytes) or as "q8" (a quarter: 8 bits, and a
+    With `wire` an array of float32 travels as "f16" or "bf16" (half the bytes) or as "q8" (a quarter: 8 bits, and a
     scale for every 252 numbers), the same on every member, and is rounded on its way, to the same bits everywhere.
+    "auto" and "f32": as it is.
     Beyond 65504 a number is infinite as "f16"; one rounding to "q8" moves a number by 1/249 of the greatest near it.
     Raises ArgumentError for another type of array, or another word.
     """
@@ -139,7 +140,7 @@ def start(
         raise StateError("no step is running; call job.step_begin() first, or use allreduce(), which is its own step")
     _check_memory("start()", array)
     number = job.buckets_started if bucket is None else bucket
-    job.allreduce_start(number, array.ctypes.data, array.size, _dtype(array), _op(op), array, _wire(compress))
+    job.allreduce_start(number, array.ctypes.data, array.size, _dtype(array), _op(op), array, _wire(array, wire))
 
 
 # ---- collectives: each a step of its own ----
@@ -281,13 +282,16 @@ def _op(op: Union[str, Op]) -> Op:
         raise ArgumentError(f'op must be "sum", "mean", "min", "max" or "product", not {op!r}') from None
 
 
-def _wire(compress: Optional[str]) -> Optional[Dtype]:
-    if compress is None:
-        return None
-    try:
-        return _WIRES[compress]
-    except (KeyError, TypeError):
-        raise ArgumentError(f'compress must be "f16", "bf16" or "q8" (or None), not {compress!r}') from None
+def _wire(array: Array, wire: str) -> Optional[Dtype]:
+    check_wire(wire)
+    dtype = _WIRES[wire]
+    return None if dtype == _dtype(array) else dtype
+
+
+def check_wire(wire: str) -> None:
+    """Raise ArgumentError unless `wire` is a word for it."""
+    if wire not in _WIRES:
+        raise ArgumentError(f'wire must be "auto", "f32", "f16", "bf16" or "q8", not {wire!r}')
 
 
 def _dtype(array: Array) -> Dtype:

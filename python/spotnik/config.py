@@ -29,7 +29,8 @@ class Config:
     job_name: Optional[str] = None
     #: File with the 256-bit job key in hex, mode 0600 (SPOTNIK_KEY_FILE). Not needed by a job of one.
     key_file: Union[str, os.PathLike[str], None] = None
-    #: "host:port,...", "file:DIR" or "s3://bucket/name" (SPOTNIK_PEERS). None and no such variable: a job of one.
+    #: "host:port,...", "file:DIR", "s3://bucket/name", "gs://bucket/name" or "az://container/name" (SPOTNIK_PEERS).
+    #: None and no such variable: a job of one.
     peers: Optional[str] = None
     #: "address[:port]" to listen on (SPOTNIK_BIND). Default 127.0.0.1, any port.
     bind: Optional[str] = None
@@ -52,7 +53,7 @@ class Config:
     on_minority: Optional[str] = None
     #: Patience of "stop", in seconds. Default 60.
     minority_wait_s: Optional[float] = None
-    #: Directory that all members share, or "s3://bucket/name", for checkpoints (SPOTNIK_CHECKPOINT). None and no such
+    #: Directory that all members share, or a bucket as in peers, for checkpoints (SPOTNIK_CHECKPOINT). None and no such
     #: variable: none.
     checkpoint_dir: Union[str, os.PathLike[str], None] = None
     #: Steps between two checkpoints (SPOTNIK_CHECKPOINT_STEPS); 0, the default: by time.

@@ -69,7 +69,7 @@ def main(settings: dict[str, Any]) -> None:
     more = settings.get("plateau", False)
     if more:  # a transformation that takes the loss
         base = optax.chain(base, optax.contrib.reduce_on_plateau(0.5, patience=2, rtol=0.1))
-    tx = base if plain else spotnik.jax.distributed(base)
+    tx = base if plain else spotnik.jax.distributed(base, settings.get("wire", "auto"))
     state = {"params": params, "opt": tx.init(params)}
 
     def train(state: Any, x: Any, y: Any) -> tuple[Any, Any]:

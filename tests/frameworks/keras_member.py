@@ -185,7 +185,7 @@ def main(settings: dict[str, Any]) -> None:
     optimizer = optimizer_of(settings)
     plain = settings.get("plain", False)
     model.compile(
-        optimizer=optimizer if plain else spotnik.keras.DistributedOptimizer(optimizer),
+        optimizer=optimizer if plain else spotnik.keras.DistributedOptimizer(optimizer, settings.get("wire", "auto")),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=None if settings.get("own_step") else ["accuracy"],  # Keras wants metrics updated
         **settings.get("of_compile", {}),

@@ -24,10 +24,10 @@ def main(settings: dict[str, Any]) -> None:
     optimizer = keras.optimizers.Adam(3e-3)
     optimizer.build(model.trainable_variables)
     score = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    plain = settings.get("plain", False)
+    plain, wire = settings.get("plain", False), settings.get("wire", "auto")
 
     def train(x: Any, y: Any) -> Any:
-        with tf.GradientTape() if plain else spotnik.tensorflow.DistributedGradientTape() as tape:
+        with tf.GradientTape() if plain else spotnik.tensorflow.DistributedGradientTape(wire=wire) as tape:
             value = score(y, model(x, training=True))
         gradients = tape.gradient(value, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))

@@ -142,6 +142,17 @@ def test_after_the_loss_of_all(subject: Subject) -> None:
         subject.near(_final(done))
 
 
+@pytest.mark.parametrize("wire", ["bf16", "q8"])
+@pytest.mark.parametrize("host", [one for one in HOSTS if _has(one)])
+def test_shorter_gradients_with_kills(host: str, wire: str, tmp_path: Path) -> None:
+    """Digests are equal, and the loss is that of a job of one, whose gradients travel nowhere."""
+    subject = Subject(host, "mlp", tmp_path)
+    subject.face.settings["wire"] = wire
+    done = run_with_kills(subject.face, 3, PACED_S / 40)
+    assert done.check_digests() >= 2
+    subject.near(_final(done))
+
+
 @pytest.mark.skipif(not _has("tape-graph"), reason="tensorflow is not in this environment")
 @pytest.mark.parametrize("graph", [False, True])
 def test_statistics_and_dropout_under_a_tape(graph: bool) -> None:

@@ -158,7 +158,7 @@ def shard(
     return replica.loop.steps(Arrays(data, batch_size, shuffle), epochs)
 
 
-def allreduce(tree: Any, op: str = "mean", *, donate: bool = False) -> Any:
+def allreduce(tree: Any, op: str = "mean", *, donate: bool = False, wire: str = "auto") -> Any:
     """Return the mean of the pytree `tree` over the samples of the running step, which this finishes.
 
     Outside of a step, or with another `op` ("sum", "min", "max", "product"), it is a step of its own without samples.
@@ -166,22 +166,34 @@ def allreduce(tree: Any, op: str = "mean", *, donate: bool = False) -> Any:
     average gradients, not losses. With `donate` the memory of arrays on the CPU is overwritten by the result, which
     large arrays of float32 or float64 reach without a copy: for arrays that are used nowhere else, not in ``jit``.
 
+    With `wire` "bf16", "f16" or "q8" means of floats travel shorter and are rounded, as in :func:`distributed`.
+
     When the others went on without this member, `tree` comes back: set ``replica.value`` as ever, the next step
     overwrites it. Raises ArgumentError when it is differentiated.
     """
-    return _allreduce(tree, op, donate, once=False)
+    travel = _Travel(op, wire=wire)
+    return _allreduce(tree, travel, donate)
 
 
-def _allreduce(tree: Any, op: str, donate: bool, once: bool) -> Any:
+class _Travel(NamedTuple):
+    """How values travel: the first `gradients` of them (None: all) as `wire`; `once` in an iteration of the loop."""
+
+    op: str = "mean"
+    once: bool = False
+    wire: str = "auto"
+    gradients: Optional[int] = None
+
+
+def _allreduce(tree: Any, travel: _Travel, donate: bool) -> Any:
     values, structure = jax.tree.flatten(tree)
     if any(isinstance(one, jax.core.Tracer) for one in values):
         if donate:
             raise ArgumentError("donate=True is for arrays outside of jit; inside, XLA owns their memory")
-        return jax.tree.unflatten(structure, _traced(functools.partial(_on_host, op, True), values))
+        return jax.tree.unflatten(structure, _traced(functools.partial(_on_host, travel._replace(once=True)), values))
     jax.effects_barrier()  # an average in a function that still runs comes first
     if donate:
-        return jax.tree.unflatten(structure, _in_place(op, values))
-    pairs = zip(_on_host(op, once, *values), values)
+        return jax.tree.unflatten(structure, _in_place(travel, values))
+    pairs = zip(_on_host(travel, *values), values)
     return jax.tree.unflatten(structure, [_placed(jnp.asarray(new), was) for new, was in pairs])
 
 
@@ -209,10 +221,11 @@ _without_derivative = jax.custom_jvp(lambda values: values)
 _without_derivative.defjvp(_no_derivative)
 
 
-def _on_host(op: str, once: bool, *values: Any) -> list[Any]:
+def _on_host(travel: _Travel, *values: Any) -> list[Any]:
+    op, once, wire, gradients = travel
     loop = _replica().loop
     if op == "mean":
-        return loop.average([np.asarray(one) for one in values], once=once)
+        return loop.average([np.asarray(one) for one in values], once=once, wire=wire, gradients=gradients)
     copies = [np.array(one) for one in values]
     loop.reduce(_as_numbers(copies, op), op, once)
     return copies
@@ -224,7 +237,7 @@ def _as_numbers(values: Sequence[Any], op: str) -> list[Any]:
     return [one.view(np.uint8) if one.dtype == np.bool_ else one for one in values]
 
 
-def _in_place(op: str, values: Sequence[Any]) -> Sequence[Any]:
+def _in_place(travel: _Travel, values: Sequence[Any]) -> Sequence[Any]:
     for one in values:
         if not isinstance(one, jax.Array) or one.devices() != {jax.devices("cpu")[0]}:
             raise ArgumentError("donate=True needs JAX arrays in the memory of the CPU")
@@ -233,10 +246,10 @@ def _in_place(op: str, values: Sequence[Any]) -> Sequence[Any]:
         raise ArgumentError("donate=True needs memory of its own for each leaf; two of these share theirs")
     views = [_memory(one) for one in values]
     loop = _replica().loop
-    if op == "mean":
-        loop.average(views, in_place=True)
+    if travel.op == "mean":
+        loop.average(views, in_place=True, wire=travel.wire)
     else:
-        loop.reduce(_as_numbers(views, op), op)
+        loop.reduce(_as_numbers(views, travel.op), travel.op)
     return values
 
 
@@ -254,11 +267,16 @@ class _Distributed(NamedTuple):
     update: Any
 
 
-def distributed(tx: Any) -> Any:
+def distributed(tx: Any, wire: str = "auto") -> Any:
     """Return the optax transformation `tx` with gradients averaged over the job first: a GradientTransformation, too.
 
     ``update`` finishes the running step; call it exactly once a step, in ``jit`` or not. What stands inside `tx`
     (clipping, say) works on the average. ``value`` and ``grad``, which some transformations take, are averaged along.
+
+    Args:
+        tx: the transformation.
+        wire: as what gradients travel, the same on every member: "auto" (as float32, or float64), "f32", "bf16" or
+            "f16" (half the bytes) or "q8" (a quarter; what rounding takes away is added to the next gradients).
     """
     kind = type(tx) if hasattr(tx, "_fields") else _Distributed
 
@@ -269,7 +287,8 @@ def distributed(tx: Any) -> Any:
                 "transformation without a search along the line, as optax.lbfgs(linesearch=None)"
             )
         shared = {name: extra[name] for name in ("value", "grad") if name in extra}
-        updates, shared = _allreduce((updates, shared), "mean", False, once=True)
+        travel = _Travel(once=True, wire=wire, gradients=len(jax.tree.leaves(updates)))
+        updates, shared = _allreduce((updates, shared), travel, False)
         return tx.update(updates, state, params, **{**extra, **shared})
 
     return kind(tx.init, update)

@@ -45,13 +45,18 @@ __all__ = [
 ]
 
 
-def DistributedOptimizer(optimizer: Any) -> Any:  # noqa: N802  # a class to its users
+def DistributedOptimizer(optimizer: Any, wire: str = "auto") -> Any:  # noqa: N802  # a class to its users
     """Return `optimizer`, which from now on steps with the average over the job. It stays the object it was.
 
     A model compiled with it is prepared by its first ``fit`` or ``train_on_batch``. Raises ArgumentError for anything
-    but a Keras optimizer.
+    but a Keras optimizer, and for another word.
+
+    Args:
+        optimizer: of Keras.
+        wire: as what gradients travel, the same on every member: "auto" (as float32, or float64), "f32", "bf16" or
+            "f16" (half the bytes) or "q8" (a quarter; what rounding takes away is added to the next gradients).
     """
-    return distributed(optimizer)
+    return distributed(optimizer, wire)
 
 
 def prepare(

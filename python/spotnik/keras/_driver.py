@@ -301,7 +301,7 @@ class Driver:
         self.replica.taken()
 
     def _step(self, step: Step, batch: Any) -> dict[str, Any]:
-        exchange = self._exchange = self._exchange or Exchange(self.values, with_gradients=self.strategy is None)
+        exchange = self._exchange = self._exchange or self._make_exchange()
         exchange.before()
         logs = None if batch is None else self._compute(exchange, batch)
         exchange.fill(None if logs is None else [logs.get(name, 0.0) for name in self._names])
@@ -314,6 +314,14 @@ class Driver:
             self._account(epoch)
             logs = dict(zip(self._names, said))
         return self._told(logs or {})
+
+    def _make_exchange(self) -> Exchange:
+        wire = self.model.optimizer._spotnik_wire
+        if self.strategy is not None and wire != "auto":
+            raise ArgumentError(
+                f"wire={wire!r} is about gradients that travel; with the strategy of sync= none do: leave it out"
+            )
+        return Exchange(self.values, self.strategy is None, wire)
 
     def _compare(self) -> ReplicaCheck:
         """Now and then, start to compare with the others: the mark of the data, and what the update alone changes."""

@@ -10,8 +10,10 @@ import keras
 import numpy as np
 
 from .. import arrays
+from ..errors import ArgumentError
 from ..training.memory import Bucket
 from ..training.replica import Replica
+from ..training.residuals import Residuals
 from ._values import METRICS, REST, Values
 
 if TYPE_CHECKING:
@@ -50,8 +52,8 @@ class Exchange:
     The change of layers' state travels, not the state: what no member changes keeps its last bit.
     """
 
-    def __init__(self, values: Values, with_gradients: bool = True) -> None:
-        self._values = values
+    def __init__(self, values: Values, with_gradients: bool = True, wire: str = "auto") -> None:
+        self._values, self._wire, self._residuals = values, wire, Residuals()
         rest = values.read(REST)
         names = values.variables(REST)
         kinds = [_is_seed(variable, one) for variable, one in zip(names, rest)]
@@ -61,8 +63,11 @@ class Exchange:
         self._wholes = [n for n in change if rest[n].dtype == np.bool_ or np.issubdtype(rest[n].dtype, np.integer)]
         self._floats = [n for n in change if n not in self._wholes]
         gradients = values.kept() if with_gradients else []  # a strategy has them travel by itself
-        self._gradients, self._wide = len(gradients), any(one.dtype == np.float64 for one in gradients)
-        self._means = Bucket([*gradients, *(rest[n] for n in self._floats)], np.float64 if self._wide else np.float32)
+        dtype = np.float64 if any(one.dtype == np.float64 for one in gradients) else np.float32
+        if dtype == np.float64 and wire not in ("auto", "f32"):
+            raise ArgumentError(f"gradients of float64 cannot travel as {wire}; leave wire out")
+        self._gradients = Bucket(gradients, dtype)
+        self._means = Bucket([rest[n] for n in self._floats], dtype)
         self._most = Bucket([rest[n] for n in self._wholes], np.int64)
         self._sums = Bucket(values.read(METRICS), np.float64)
         self._logs = np.zeros(_LOGS, dtype=np.float64)
@@ -85,13 +90,16 @@ class Exchange:
         """Take this member's part from the model; None: it has computed nothing."""
         self._logs[:] = 0
         if logs is None:
-            for bucket in (self._means, self._sums):
+            for bucket in (self._gradients, self._means, self._sums):
                 bucket.flat[:] = 0
             self._most.flat[:] = _NOTHING
             return
         rest = self._values.read(REST)
-        kept = self._values.kept() if self._gradients else []
-        self._means.fill([*kept, *(rest[n] - _base(self._rest[n]) for n in self._floats)])
+        if self._gradients.flat.size:
+            self._gradients.fill(self._values.kept())
+            if self._wire == "q8":
+                self._residuals.add(0, self._gradients.flat)
+        self._means.fill([rest[n] - _base(self._rest[n]) for n in self._floats])
         self._most.fill([rest[n] for n in self._wholes])
         pairs = zip(self._values.read(METRICS), self._metrics)
         self._sums.fill([after.astype(np.float64) - before for after, before in pairs])
@@ -99,22 +107,28 @@ class Exchange:
 
     def start(self, replica: Replica) -> None:
         """Send all of it."""
-        vectors = ((self._means.flat, "mean"), (self._most.flat, "max"), (self._sums.flat, "sum"), (self._logs, "mean"))
-        for number, (vector, op) in enumerate(vectors):
+        vectors = (
+            (self._gradients.flat, "mean", self._wire),
+            (self._means.flat, "mean", "auto"),
+            (self._most.flat, "max", "auto"),
+            (self._sums.flat, "sum", "auto"),
+            (self._logs, "mean", "auto"),
+        )
+        for number, (vector, op, wire) in enumerate(vectors):
             if vector.size:
-                arrays.start(vector, op, number, replica.job)
+                arrays.start(vector, op, number, replica.job, wire)
 
     def receive(self) -> list[float]:
         """Take over what all members computed; the optimiser steps unless a strategy did. Returns the mean numbers."""
         means, most = self._means.views(), self._most.views()
         rest: list[Array] = list(self._rest)
-        for n, value in zip(self._floats, means[self._gradients :]):
+        for n, value in zip(self._floats, means):
             rest[n] = (_base(rest[n]) + value).astype(rest[n].dtype)
         for n, whole in zip(self._wholes, most):
             rest[n] = np.where(whole == _NOTHING, rest[n], whole).astype(rest[n].dtype)
         self._values.write(REST, rest)
         pairs = zip(self._metrics, self._sums.views())
         self._values.write(METRICS, [(before + added).astype(before.dtype) for before, added in pairs])
-        if self._gradients:
-            self._values.update(means[: self._gradients])
+        if self._gradients.flat.size:
+            self._values.update(self._gradients.views())
         return [float(one) for one in self._logs]

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import keras
 
+from ..arrays import check_wire
 from ..errors import ArgumentError, StateError
 from ..watching import logger
 
@@ -30,6 +31,7 @@ class Keeping:
     _spotnik_prepared = False  # does a prepared model train with it?
     _spotnik_kept: Optional[list[Any]] = None
     _spotnik_shows = True
+    _spotnik_wire = "auto"  # as what gradients travel
     _spotnik_applied: frozenset[int] = frozenset()  # ids of the variables whose gradients the train step has applied
 
     def build(self, variables: Any) -> None:
@@ -95,12 +97,13 @@ def is_distributed(optimizer: Any) -> bool:
     return isinstance(optimizer, Keeping) or isinstance(inner, Keeping)
 
 
-def distributed(optimizer: Any) -> Any:
-    """Give `optimizer` the class that keeps gradients; it stays the same object."""
+def distributed(optimizer: Any, wire: Optional[str] = None) -> Any:
+    """Give `optimizer` the class that keeps gradients; it stays the same object. `wire` None: what it was given."""
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise ArgumentError(f"DistributedOptimizer takes a Keras optimizer, not {type(optimizer).__name__}")
     inner = getattr(optimizer, "inner_optimizer", None)
     if isinstance(inner, Keeping):
+        wire = wire or inner._spotnik_wire
         _undo(inner)  # the outer one keeps gradients, before it looks at them
     kind = type(optimizer)
     if not issubclass(kind, Keeping):
@@ -110,6 +113,9 @@ def distributed(optimizer: Any) -> Any:
         optimizer.__class__ = _classes[kind]
         if optimizer.built:
             _add_kept(optimizer, optimizer._trainable_variables)
+    if wire is not None:
+        check_wire(wire)
+        vars(optimizer)["_spotnik_wire"] = wire
     return optimizer
 
 
@@ -148,7 +154,8 @@ def hiding(optimizer: Any) -> Iterator[None]:
 
 def _undo(optimizer: Any) -> None:
     optimizer.__class__ = type(optimizer).__mro__[2]
-    vars(optimizer).pop("_spotnik_kept", None)
+    for name in ("_spotnik_kept", "_spotnik_wire"):
+        vars(optimizer).pop(name, None)
 
 
 def _add_kept(optimizer: Any, variables: Any) -> None:

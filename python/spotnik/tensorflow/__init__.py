@@ -10,6 +10,7 @@ See docs/guide/frameworks.md.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
@@ -111,13 +112,13 @@ def shard(
         yield step, map_arrays(tf.constant, batch)
 
 
-def average(tensors: Sequence[Any]) -> list[Any]:
+def average(tensors: Sequence[Any], wire: str = "auto") -> list[Any]:
     """Return the means of `tensors` over the samples of the running step, which this finishes; None stays None.
 
     In a graph it is a ``tf.py_function``, which XLA (``jit_compile=True``) cannot compile. Outside of a step it is one
-    of its own without samples.
+    of its own without samples. `wire`: as of :class:`DistributedGradientTape`, for all of `tensors`.
     """
-    return _average(tensors, _on_host)
+    return _average(tensors, functools.partial(_on_host, False, wire, None))
 
 
 def _average(tensors: Sequence[Any], on_host: Any) -> list[Any]:
@@ -132,12 +133,9 @@ def _average(tensors: Sequence[Any], on_host: Any) -> list[Any]:
     return [None if one is None else next(left) for one in tensors]
 
 
-def _on_host(*tensors: Any) -> list[Any]:
-    return _replica().loop.average([one.numpy() for one in tensors])
-
-
-def _gradients_on_host(*tensors: Any) -> list[Any]:
-    return _replica().loop.average([one.numpy() for one in tensors], once=True)
+def _on_host(once: bool, wire: str, gradients: Optional[int], *tensors: Any) -> list[Any]:
+    values = [one.numpy() for one in tensors]
+    return _replica().loop.average(values, once=once, wire=wire, gradients=gradients)
 
 
 class DistributedGradientTape:
@@ -145,10 +143,13 @@ class DistributedGradientTape:
 
     Args:
         tape: to be wrapped; default: a new one.
+        wire: as what gradients travel, the same on every member: "auto" (as float32, or float64), "f32", "bf16" or
+            "f16" (half the bytes) or "q8" (a quarter; what rounding takes away is added to the next gradients).
     """
 
-    def __init__(self, tape: Any = None) -> None:
+    def __init__(self, tape: Any = None, wire: str = "auto") -> None:
         self._tape = tape if tape is not None else tf.GradientTape()
+        self._wire = wire
 
     def __enter__(self) -> DistributedGradientTape:
         self._tape.__enter__()
@@ -167,7 +168,8 @@ class DistributedGradientTape:
         """
         gradients = self._tape.gradient(target, sources, *arguments, **named)
         flat, statistics = tf.nest.flatten(gradients, expand_composites=False), _replica().statistics
-        means = _average([*flat, *statistics], _gradients_on_host)
+        count = sum(one is not None for one in flat)
+        means = _average([*flat, *statistics], functools.partial(_on_host, True, self._wire, count))
         for variable, mean in zip(statistics, means[len(flat) :]):
             variable.assign(mean)
         return tf.nest.pack_sequence_as(gradients, means[: len(flat)])

@@ -411,8 +411,8 @@ def part_of(batch: Any, dim: int = 0) -> Any:
 
     For loops that draw their own batches, the same on all members: in order, or by a generator with a fixed seed. Call
     it on each tensor of a mini-batch before the model's forward pass; it begins the step, and weighs the part by its
-    samples, so that the step is that of one process with the whole batch. :func:`weigh` may say another weight after
-    it. `dim` counts samples; what is no tensor is cut by ``batch[a:b]``. A member for which no sample is left gets two
+    samples, so that the step is that of one process with the whole batch, where :func:`weigh` says no other weight.
+    `dim` counts samples; what is no tensor is cut by ``batch[a:b]``. A member for which no sample is left gets two
     of weight 0. Returns a view of a tensor. Raises StateError where shard() deals the samples already.
     """
     return part(current(), batch, dim)

@@ -257,6 +257,12 @@ def _is_plain(loader: DataLoader[Any]) -> bool:
     )
 
 
+def _kind(given: object) -> str:
+    """Its class, with the library's name where that alone tells it from PyTorch's."""
+    kind = type(given)
+    return f"{kind.__module__.partition('.')[0]}'s DataLoader" if kind.__name__ == "DataLoader" else kind.__name__
+
+
 def _instead_of(given: object) -> str:
     """What to give to shard() in place of something that is no DataLoader."""
     inside = [name for name, one in getattr(given, "__dict__", {}).items() if isinstance(one, DataLoader)]
@@ -311,13 +317,14 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
     Raises ArgumentError for data without a length, batch samplers, and samplers that shard by themselves.
     """
     if not isinstance(loader, DataLoader):
-        raise ArgumentError(f"shard() takes a torch DataLoader, not {type(loader).__name__}; {_instead_of(loader)}")
+        raise ArgumentError(f"shard() takes PyTorch's DataLoader, not {_kind(loader)}; {_instead_of(loader)}")
     if isinstance(loader.dataset, IterableDataset):
         raise ArgumentError(
-            "shard() needs to know how many samples there are and to fetch any of them, and an IterableDataset has no "
-            "length. A stream in shards: DataLoader(spotnik.Shards(stream), ...), which deals whole shards. One that "
-            "is read from front to back: DataLoader(spotnik.Records(stream, count), ...), which deals records by "
-            "their place"
+            "shard() needs to know how many samples there are and to fetch any of them, and DataLoader asks an "
+            "IterableDataset for neither. A stream in shards: DataLoader(spotnik.Shards(stream), ...), which deals "
+            "whole shards. One with an index (MDS, litdata): DataLoader(spotnik.Records(stream), ...). One that is "
+            "read from front to back: DataLoader(spotnik.Records(stream, count), ...), which deals records by their "
+            "place"
         )
     if not hasattr(loader.dataset, "__len__"):
         raise ArgumentError(
@@ -343,7 +350,8 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
             type(loader).__name__,
         )
     order = order_of(loader)
-    if isinstance(loader.dataset, Records) and (order.shuffle or order.sampler is not None):
+    reads_on = isinstance(loader.dataset, Records) and not loader.dataset.has_index
+    if reads_on and (order.shuffle or order.sampler is not None):
         raise ArgumentError(
             "the records of a stream come in its own order; make the loader with shuffle=False and no sampler, and "
             "shuffle the stream itself by a fixed seed, or deal its shards: spotnik.Shards(stream)"

@@ -178,6 +178,11 @@ def _way_of(optimizer: Optimizer) -> Way:
         try:
             if _steps_like_a_new_one(optimizer, way):
                 return way
+        except NotImplementedError as error:
+            raise ArgumentError(
+                f"{type(optimizer).__name__} has no step(); one that takes two calls for a batch, as SAM does, becomes "
+                'one whose step() does them by turns: "Two steps for a batch" in docs/guide/pytorch.md'
+            ) from error
         except Exception as error:  # of a step that cannot be tried
             why = f" ({type(error).__name__}: {error})"
     raise ArgumentError(

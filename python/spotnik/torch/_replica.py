@@ -28,7 +28,7 @@ from ._leaves import Leaves, Stateful, decode, encode, tensors
 from ._optimizers import materialise, plain_numbers, state_tensors
 from ._parting import sums_of
 from ._reach import Reach
-from ._shards import local_of
+from ._shards import is_sharded, local_of
 from ._staging import accelerator_of
 
 
@@ -72,6 +72,28 @@ def _own_tensors(one: Stateful) -> list[tuple[str, torch.Tensor]]:
     return first
 
 
+def _plain(name: str, tensor: Any) -> list[tuple[str, torch.Tensor]]:
+    """The tensors with memory that a parameter consists of: of a quantised one (torchao's) there are several."""
+    if is_sharded(tensor) or not hasattr(tensor, "__tensor_flatten__"):
+        return [(name, tensor)]
+    inner, _ = tensor.__tensor_flatten__()
+    return [one for key in inner for one in _plain(f"{name}.{key}", getattr(tensor, key))]
+
+
+def _quantised(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """The scales that bitsandbytes keeps beside its 4-bit and 8-bit weights, in no buffer."""
+    for path, module in model.named_modules():
+        weight: Any = module._parameters.get("weight")
+        state, name = getattr(weight, "quant_state", None), f"scales {path}"
+        while state is not None:
+            yield from ((f"{name}.{key}", one) for key, one in vars(state).items() if key in ("absmax", "offset"))
+            state, name = getattr(state, "state2", None), f"{name}.state2"
+        for owner in (weight, getattr(module, "state", None)):  # the second from the first forward pass on
+            scales = getattr(owner, "SCB", None)
+            if isinstance(scales, torch.Tensor):
+                yield f"{name}.SCB", scales
+
+
 class Replica:
     """The state of one program, as the job sees it."""
 
@@ -108,7 +130,8 @@ class Replica:
     def _collect(self) -> None:
         parameters = self.model.named_parameters()
         kept = [(name, p) for name, p in parameters if not (self._under_strategy and p.requires_grad)]
-        named = [(f"parameter {name}", p.detach()) for name, p in kept]
+        named = [one for name, p in kept for one in _plain(f"parameter {name}", p.detach())]
+        named += [(name, one) for name, one in _quantised(self.model) if isinstance(one, torch.Tensor)]
         named += self.buffers.state()
         named += state_tensors(self.optimizers)
         self.compared = [(name, tensor) for name, tensor in named if tensor.numel()]
@@ -228,6 +251,8 @@ def _few(tensor: torch.Tensor) -> torch.Tensor:
 
 
 _SAMPLES = 64
+_COPY = "; other values go into the memory that is there, by copy_()"
+
 _THAW = (
     ". What is trained later: give it to the optimizer, call prepare() while it has requires_grad=True, and freeze it "
     "after that (requires_grad_(False)); it can then be unfrozen in any step, the same on all members. Or train in "
@@ -289,7 +314,7 @@ class Watch:
         """Raise StateError when something was changed that cannot be."""
         for (name, parameter), pointer, trained in zip(self.parameters, self._pointers, self._trained):
             if parameter.data_ptr() != pointer:
-                self._complain(f"the memory of parameter {name} was replaced (model.to(), .data = ..., half()?)")
+                self._complain(f"the memory of parameter {name} was replaced (model.to(), .data = ..., half()?)", _COPY)
             if parameter.requires_grad and not trained:
                 self._complain(f"parameter {name} was unfrozen", _THAW)
         if self._count() != self._grouped:
@@ -332,6 +357,7 @@ class Watch:
     @torch.no_grad()
     def bits(self) -> torch.Tensor:
         """What mostly changes with any parameter, `.data` too, of which no version tells."""
-        host = [_few(parameter.detach()) for _, parameter in self.parameters if parameter.device.type == "cpu"]
-        there = [one.detach() for _, one in self.parameters if one.device.type != "cpu" and one.is_floating_point()]
+        all_parts = [part for name, one in self.parameters for _, part in _plain(name, one.detach())]
+        host = [_few(part) for part in all_parts if part.device.type == "cpu"]
+        there = [part for part in all_parts if part.device.type != "cpu" and part.is_floating_point()]
         return torch.cat([*host, *([torch.stack(torch._foreach_norm(there)).double()] if there else [])])

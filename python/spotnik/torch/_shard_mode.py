@@ -59,7 +59,7 @@ class GroupWeights(Weights):
             return self._fixed[number]
         return len(self._counts) * self._counts[number] * self._layout.parts / self._group_base
 
-    def weigh(self, number: int, weight: int) -> None:
+    def _count(self, number: int, weight: int) -> None:
         """Its loss was divided by `weight` here: a collective call of the processes of the group."""
         self._said.add(number)
         self._counts[number] = 0 if self._fills[number] else weight

@@ -4,20 +4,32 @@
 A stream has no length, and no record of it can be asked for. What can be dealt all the same is one of its shards,
 which one member reads whole, or a record by its place, which a member finds by reading on from where it is. Any object
 will do that has the interface named below: an IterableDataset of PyTorch, or one of Hugging Face ``datasets`` in
-streaming mode.
+streaming mode. A stream with an index besides (MosaicML's, litdata's) gives any record at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from torch.utils.data import Dataset
+from torch.utils.data._utils import worker
 
 from ..errors import ArgumentError
 
 __all__ = ["Records", "Shards"]
+
+
+@contextlib.contextmanager
+def _as_one_reader() -> Iterator[None]:
+    """Have a stream give all that it has: in a worker it would keep the part of other workers from this one."""
+    kept, worker._worker_info = worker._worker_info, None  # what get_worker_info() returns
+    try:
+        yield
+    finally:
+        worker._worker_info = kept
 
 
 class Shards(Dataset[list[Any]]):
@@ -47,28 +59,36 @@ class Shards(Dataset[list[Any]]):
         return self._count
 
     def __getitem__(self, index: int) -> list[Any]:
-        if not isinstance(self._stream, Sequence):
-            return list(self._stream.shard(num_shards=self._count, index=index))
-        part = self._stream[index]
-        return list(part() if callable(part) else part)
+        with _as_one_reader():
+            if not isinstance(self._stream, Sequence):
+                return list(self._stream.shard(num_shards=self._count, index=index))
+            part = self._stream[index]
+            return list(part() if callable(part) else part)
 
 
 class Records(Dataset[Any]):
-    """The first `count` records of a stream, each dealt by its place: ``shard(DataLoader(Records(stream, n)))``.
+    """The records of a stream, each dealt by its place: ``shard(DataLoader(Records(stream, count)))``.
 
-    `stream` is iterable anew from its beginning, and gives the same records in the same order each time and on every
+    A `stream` with ``__getitem__`` and a length is asked for the record itself, and `count` may be left out. So members
+    read what they use, in any order.
+
+    Another one is iterable anew from its beginning, and gives the same records in the same order each time and on every
     member: a shuffled one has a fixed seed. Each member reads the stream to where its next record is, and drops what
     others were dealt; ``stream.skip(n)``, where there is one, begins a reading in the middle. So N members together
     read it N times: prefer :class:`Shards` where there are any. The loader has ``shuffle=False``.
     """
 
-    def __init__(self, stream: Iterable[Any], count: int) -> None:
-        if isinstance(stream, Iterator):
+    def __init__(self, stream: Iterable[Any], count: Optional[int] = None) -> None:
+        by_place = getattr(type(stream), "__getitem__", Dataset.__getitem__)  # PyTorch's own raises an error
+        self.has_index = by_place is not Dataset.__getitem__ and hasattr(stream, "__len__")
+        if isinstance(stream, Iterator) and not self.has_index:
             raise ArgumentError(
                 "this stream can be read once only, and every epoch reads it again; give the object that iter() is of, "
                 "or a function's result with __iter__"
             )
-        if count < 1:
+        if count is None and self.has_index:
+            count = len(stream)  # type: ignore[arg-type]
+        if count is None or count < 1:
             raise ArgumentError(f"count is the number of records in an epoch, 1 or more, not {count}")
         self._stream, self._count = stream, count
         self._at = 0  # the place of the record that comes next
@@ -78,6 +98,10 @@ class Records(Dataset[Any]):
         return self._count
 
     def __getitem__(self, index: int) -> Any:
+        with _as_one_reader():
+            return self._stream[index] if self.has_index else self._read_to(index)  # type: ignore[index]
+
+    def _read_to(self, index: int) -> Any:
         if self._reading is None or index < self._at:
             self._open(index)
         assert self._reading is not None

@@ -45,6 +45,7 @@ class Weights:
         self._fills = [not count for count in samples]
         self._base = sum(samples)  #: by this the gradients that the step has so far were divided
         self._said: set[int] = set()  # mini-batches whose weight the program has said
+        self._weighed: dict[int, int] = {}  # those of weigh(), which a later part_of() leaves
         self._skipped: set[int] = set()
         self._fixed: list[float] = []  # scales that follow from no base
         self._settled = False
@@ -71,6 +72,10 @@ class Weights:
 
     def weigh(self, number: int, weight: int) -> None:
         """The loss of mini-batch `number`, whose backward pass comes next, was divided by `weight`."""
+        self._weighed[number] = weight
+        self._count(number, weight)
+
+    def _count(self, number: int, weight: int) -> None:
         if not self._said:
             self._base = 0
         self._said.add(number)
@@ -81,9 +86,9 @@ class Weights:
             self._settle()
 
     def deal(self, number: int, samples: int) -> None:
-        """Mini-batch `number` has so many samples, and the program may say another weight; with 0 it only fills."""
+        """Mini-batch `number` has `samples` samples; 0: it only fills. A weight that weigh() has given stays."""
         self._fills[number] = not samples
-        self.weigh(number, samples)
+        self._count(number, self._weighed.get(number, samples))
 
     def skip(self, number: int) -> None:
         """Mini-batch `number` has no backward pass."""

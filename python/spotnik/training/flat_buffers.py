@@ -22,14 +22,20 @@ _NOTHING = np.iinfo(np.int64).min  # of a member without samples, among whole nu
 class FlatBuffers:
     """`values` on their way: means of floats, the greatest of whole numbers and booleans.
 
-    `is_idle`: this member has no samples. With `in_place` large floats travel from where they lie.
+    `is_idle`: this member has no samples. With `in_place` large floats travel from where they lie. The first
+    `gradients` of the values travel as `wire`, in a vector of their own: a block of q8 has one scale.
     """
 
-    def __init__(self, values: Sequence[Array], in_place: bool, is_idle: bool) -> None:
+    def __init__(
+        self, values: Sequence[Array], in_place: bool, is_idle: bool, wire: str = "auto", gradients: int = 0
+    ) -> None:
         self._values = values
-        self._alone = [at for at, one in enumerate(values) if in_place and _travels_alone(one)][:ALONE_MAX]
+        self._wire, self._rounded = wire, _rounded(values[:gradients], wire)
         self._wholes = [at for at, one in enumerate(values) if one.dtype.kind in "biu"]
-        self._means = _by_type(values, sorted(set(range(len(values))) - {*self._alone, *self._wholes}))
+        rest = sorted(set(range(len(values))) - {*self._rounded, *self._wholes})
+        self._alone = [at for at in rest if in_place and _travels_alone(values[at])][:ALONE_MAX]
+        self._means = [_filled(values, self._rounded, np.float32)] if self._rounded else []
+        self._means += _by_type(values, [at for at in rest if at not in self._alone])
         self._most = Bucket([values[at] for at in self._wholes], np.int64)
         self._most.fill([values[at] for at in self._wholes])
         if is_idle:
@@ -40,6 +46,11 @@ class FlatBuffers:
         """What is sent, and by which operation members reduce it, in place."""
         means = [*(bucket.flat for bucket, _ in self._means), *(self._values[at] for at in self._alone)]
         return [(one, op) for one, op in [*((one, "mean") for one in means), (self._most.flat, "max")] if one.size]
+
+    @property
+    def wires(self) -> list[str]:
+        """As what each of :attr:`vectors` travels."""
+        return ["auto" if number or not self._rounded else self._wire for number in range(len(self.vectors))]
 
     def results(self) -> list[Array]:
         """After the commit: the values of all members, in the order and of the types of this member's."""
@@ -63,9 +74,20 @@ def _by_type(values: Sequence[Array], among: Sequence[int]) -> list[tuple[Bucket
     for at in rest:
         if values[at].dtype.kind not in "fV" and "float" not in values[at].dtype.name:
             raise ArgumentError(f"averages are of floats, whole numbers and booleans, not of {values[at].dtype}")
-    made = []
-    for places, dtype in ((rest, np.float32), (wide, np.float64)):
-        bucket = Bucket([values[at] for at in places], dtype)
-        bucket.fill([values[at] for at in places])
-        made.append((bucket, places))
-    return made
+    return [_filled(values, rest, np.float32), _filled(values, wide, np.float64)]
+
+
+def _filled(values: Sequence[Array], places: list[int], dtype: type) -> tuple[Bucket, list[int]]:
+    bucket = Bucket([values[at] for at in places], dtype)
+    bucket.fill([values[at] for at in places])
+    return bucket, places
+
+
+def _rounded(gradients: Sequence[Array], wire: str) -> list[int]:
+    """The places of those that travel shorter than they are."""
+    if wire in ("auto", "f32"):
+        return []
+    floats = [at for at, one in enumerate(gradients) if one.dtype.kind not in "biu" and one.size]
+    if any(gradients[at].dtype == np.float64 for at in floats):
+        raise ArgumentError(f"gradients of float64 cannot travel as {wire}; leave wire out, or compute in float32")
+    return floats

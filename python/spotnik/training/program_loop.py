@@ -18,6 +18,7 @@ from .extra_steps import ExtraSteps
 from .flat_buffers import ALONE_MAX, FlatBuffers
 from .replica import Replica, Settings
 from .replica_check import DATA, ReplicaCheck, is_due
+from .residuals import Residuals
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ProgramLoop:
         self._iteration: Optional[tuple[Step, Optional[int]]] = None  # of the program's loop, and `assigned` before it
         self._extra = ExtraSteps(self.replica)
         self._steps = Steps(self.replica.membership, self.replica.open, self._begun, [self._extra])
+        self._residuals = Residuals()
         self._elsewhere = False  # are the others elsewhere in the iteration?
         self._assigned_before: Optional[int] = None  # `assigned` when the last extra step of the iteration began
         check_strategy()
@@ -157,7 +159,13 @@ class ProgramLoop:
         self._assigned_before = self.assigned
 
     def average(
-        self, values: Sequence[Array], weight: Optional[int] = None, in_place: bool = False, once: bool = False
+        self,
+        values: Sequence[Array],
+        weight: Optional[int] = None,
+        in_place: bool = False,
+        once: bool = False,
+        wire: str = "auto",
+        gradients: Optional[int] = None,
     ) -> list[Array]:
         """Finish the running step, or take one without samples, with the mean of `values` over its samples.
 
@@ -166,14 +174,16 @@ class ProgramLoop:
 
         When the others went on without this member the values come back as they are: what the program does with them
         is overwritten when the next step begins. With `in_place` the results are written to `values`, and large ones
-        travel from where they lie.
+        travel from where they lie. The first `gradients` values (None: all) travel as `wire` (:func:`spotnik.start`);
+        those of an extra step of an iteration do not. With "q8" what was rounded away is added to the next ones.
         """
+        arrays.check_wire(wire)
         if self._elsewhere or self._is_passing:
             return list(values)
         self._check_iteration(once)
         is_idle = self.replica.step is not None and not self.replica.step.ranges and weight is None
-        buffers = FlatBuffers(values, in_place, is_idle)
-        if not self._take(buffers.vectors, weight):
+        buffers = FlatBuffers(values, in_place, is_idle, wire, len(values) if gradients is None else gradients)
+        if not self._take(buffers, weight, is_idle or weight == 0):
             return list(values)
         results = buffers.results()
         if in_place:
@@ -181,19 +191,21 @@ class ProgramLoop:
                 value[...] = one
         return results
 
-    def _take(self, flats: Sequence[tuple[Array, str]], weight: Optional[int]) -> bool:
-        """Finish the running step, or take one without samples, with the reductions of `flats` in place."""
+    def _take(self, buffers: FlatBuffers, weight: Optional[int], is_idle: bool) -> bool:
+        """Finish the running step, or take one without samples, with the reductions of the vectors in place."""
         replica, own = self.replica, self.replica.step is None
         if own and self._iteration is not None:
-            return self._take_extra(flats)
+            return self._take_extra(buffers.vectors)
         step = self.begin()
         assert replica.job is not None
         if own:
             replica.decline()
         if weight is not None and not step.replay:
             replica.job.weight_set(weight)
-        for number, (flat, op) in enumerate(flats):
-            arrays.start(flat, op, number, replica.job)
+        for number, ((flat, op), wire) in enumerate(zip(buffers.vectors, buffers.wires)):
+            if wire == "q8" and not is_idle:
+                self._residuals.add(number, flat)
+            arrays.start(flat, op, number, replica.job, wire)
         if own:
             return replica.commit()
         self._check.start(replica.job)

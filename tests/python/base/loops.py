@@ -83,6 +83,18 @@ def alike(what: str, members: int = 3) -> None:
     tell([said, step.number])
 
 
+def shorter(wire: str) -> None:
+    """Three members average the same gradients in each of 40 steps, with statistics a million times as large."""
+    loop = ProgramLoop(lambda: [np.ones(3)], lambda values: None, Settings(config=spotnik.Config(members_min=3)))
+    gradient, total, exact = np.linspace(-1, 1, 1000, dtype=np.float32) ** 3, np.zeros(1000), True
+    for step, _ in loop.steps(Arrays(np.arange(120.0), 3, shuffle=False), 1):
+        statistics = np.full(300, 1e6 + step.number, np.float32)
+        mean, same = loop.average([gradient, statistics], once=True, wire=wire, gradients=1)
+        total += mean
+        exact &= bool((same == statistics).all())
+    tell([float(np.abs(total - 40 * gradient.astype(np.float64)).max()), exact])
+
+
 def wholes() -> None:
     """Three members share two samples, so one has none: whole numbers and booleans in an average."""
     loop = ProgramLoop(lambda: [np.ones(3)], lambda values: None, Settings(config=spotnik.Config(members_min=3)))

@@ -11,15 +11,15 @@ import os
 import signal
 import sys
 import time
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
-from loops import alike, hosted, iterations, second, wholes
+from loops import alike, hosted, iterations, second, shorter, wholes
 from telling import tell
 
 import spotnik
 
-__all__ = ["alike", "hosted", "iterations", "second", "wholes"]  # named by the tests, as all functions here
+__all__ = ["alike", "hosted", "iterations", "second", "shorter", "wholes"]  # named by the tests, as all functions here
 
 PACE_S = 0.003  # of steps that do nothing: a joiner repeats them, and must be faster than they come
 
@@ -30,7 +30,7 @@ def train(
     batch: int = 8,
     pause_s: float = 0.02,
     aside_every: int = 3,
-    compress: Optional[str] = None,
+    wire: str = "auto",
 ) -> None:
     """Count how often each sample was used, in the replica itself: under any churn it must come out as `epochs`."""
     job = spotnik.init(samples=samples, batch=batch, members_max=16)
@@ -50,7 +50,7 @@ def train(
         used[indices] = 1
         gradient = sum((np.sin(w * (index + 1)) for index in indices), np.zeros_like(w)) / max(len(indices), 1)
         time.sleep(pause_s)
-        spotnik.start(gradient, compress=compress)
+        spotnik.start(gradient, wire=wire)
         spotnik.start(used, op="sum")
         if job.step_commit():
             w -= 0.01 * gradient
@@ -507,7 +507,7 @@ def apart(members: int = 3) -> None:
     tell(repr(job))
 
 
-def compressed() -> None:
+def wired() -> None:
     """An array of float32 in each of the forms it may travel in; and what cannot."""
     job = spotnik.init(members_min=2)
     step = job.step_begin()
@@ -517,11 +517,11 @@ def compressed() -> None:
     refused = 0
     for given, form in ((mine, "q9"), (np.zeros(3), "q8")):
         try:
-            spotnik.start(given, compress=form)
+            spotnik.start(given, wire=form)
         except spotnik.ArgumentError:
             refused += 1
     for form, given in sent.items():
-        spotnik.start(given, op="sum", compress=form)
+        spotnik.start(given, op="sum", wire=form)
     job.step_commit()
     want = 3 * np.linspace(-1, 1, 1000)
     tell(

@@ -76,9 +76,9 @@ def _run(program: Callable[..., Any], pipe: int, settings: dict[str, Any]) -> No
 
 
 class Cluster:
-    """Starts, kills and hears the members of one job."""
+    """Starts, kills and hears the members of one job. A later life of it needs the same key file."""
 
-    def __init__(self, folder: Path, minimum: int = 1) -> None:
+    def __init__(self, folder: Path, minimum: int = 1, key: Optional[Path] = None) -> None:
         self.folder = folder
         self.members: list[Member] = []
         self._selector = selectors.DefaultSelector()
@@ -86,9 +86,10 @@ class Cluster:
         if not (folder / "peers").exists():
             (folder / "peers").mkdir()
             (folder / "peers" / "fresh").touch()  # nobody was here before
-        key = folder / "key"
-        key.write_text(secrets.token_hex(32) + "\n")
-        key.chmod(0o600)
+        key = key or folder / "key"
+        if not key.exists():
+            key.write_text(secrets.token_hex(32) + "\n")
+            key.chmod(0o600)
         self.environment = {
             "SPOTNIK_PEERS": f"file:{folder / 'peers'}",
             "SPOTNIK_KEY_FILE": str(key),
@@ -213,10 +214,12 @@ class Cluster:
             os.close(self._table)
 
 
-def alone(program: Callable[..., Any], where: Path, **settings: Any) -> list[dict[str, Any]]:
-    """Run a program as a job of one, or as no job at all, and return what it told."""
+def alone(
+    program: Callable[..., Any], where: Path, key: Optional[Path] = None, **settings: Any
+) -> list[dict[str, Any]]:
+    """Run a program as a job of one, or as no job at all, and return what it told. `key` has signed its checkpoints."""
     cluster = Cluster(where)
-    cluster.environment = {}
+    cluster.environment = {"SPOTNIK_KEY_FILE": str(key)} if key else {}
     try:
         member = cluster.start(program, **settings)
         cluster.wait()

@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
     def make(minimum: int = 1) -> Cluster:
         folder = tmp_path / f"job{len(made)}"
         folder.mkdir()
-        made.append(Cluster(folder, minimum))
+        made.append(Cluster(folder, minimum, tmp_path / "key"))
         return made[-1]
 
     yield make

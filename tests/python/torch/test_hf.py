@@ -117,9 +117,7 @@ def train(
         transformers.trainer.get_reporting_integration_callbacks = lambda _: [Reporter(tell)]
     model = Classifier()
     callbacks = [Callback(seed=7, on_step=told(tell), **settings), Watch(tell, Path(stop), "pauses" in settings)]
-    trainer = Trainer(
-        model, arguments, train_dataset=samples(), eval_dataset=samples()[:40], callbacks=callbacks
-    )
+    trainer = Trainer(model, arguments, train_dataset=samples(), eval_dataset=samples()[:40], callbacks=callbacks)
     trainer.train()
     final = torch.cat([p.detach().flatten() for p in model.parameters()])
     torch.save([final], f"{folder}.{spotnik.StepReport.__name__}.{len(list(Path(folder).parent.glob('*.pt')))}.pt")
@@ -405,9 +403,7 @@ def tags(tell: Tell, folder: str, takes: bool, wrapped: bool) -> None:
         {"x": x[i], "labels": torch.where(torch.arange(6) < i * 5 % 7, y[i].expand(6), -100)} for i in range(SAMPLES)
     ]
     model: nn.Module = Tagger(takes)
-    trainer = Trainer(
-        Adapted(model) if wrapped else model, arguments, train_dataset=rows, callbacks=[Callback(seed=7)]
-    )
+    trainer = Trainer(Adapted(model) if wrapped else model, arguments, train_dataset=rows, callbacks=[Callback(seed=7)])
     trainer.model_accepts_loss_kwargs = takes  # peft's models are unwrapped for this question
     trainer.train()
     tell(done=trainer.state.global_step, weights=torch.cat([p.detach().flatten() for p in model.parameters()]).tolist())
@@ -506,7 +502,8 @@ def test_all_end_with_the_best_model_and_the_job_with_the_last(cluster: Make, tm
     assert [line["sum"] for line in job.lines("done")] == [first] * 2
     assert sorted(line["zero"] for line in job.lines("done")) == [False, True]
     assert [line["saves"] for line in job.lines("saves")].count(True) == (3 if strategy == "epoch" else 1)
-    again = alone(keeps_best, tmp_path / "out", loads=False, **settings)  # a finished job repeats nothing
+    # a finished job repeats nothing
+    again = alone(keeps_best, tmp_path / "out", tmp_path / "key", loads=False, **settings)
     assert again[-1]["sum"] == last
 
 

@@ -215,6 +215,10 @@ class Wrapper:
         self.loader = loader
 
 
+#: as fastai's, which has the same name
+Theirs = type("DataLoader", (), {"__module__": "fastai.data.load"})
+
+
 def prepare(net: Any, *others: Any, **options: Any) -> Callable[[], None]:
     def program() -> None:
         spotnik.prepare(net(), *(other() for other in others), **options)
@@ -311,7 +315,7 @@ def half_buffer() -> None:
 PEERS = KEY = ""
 
 CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
-    (memory_replaced, StateError, r"memory of parameter 0.weight was replaced .* call prepare\(\) when"),
+    (memory_replaced, StateError, r"memory of parameter 0.weight was replaced .* prepare\(\) when .* by copy_\(\)"),
     (layer_added, StateError, r"parameters were added .* call prepare\(\) when the model is complete"),
     (unfrozen, StateError, r"parameter 0.weight was unfrozen .*freeze it after that"),
     (optimizer_loaded, StateError, r"replaced after the first step .* load it before the first step"),
@@ -352,9 +356,10 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
     ),
     (prepare(lambda: nn.SyncBatchNorm(3), lambda: sgd(network())), ArgumentError, r"use BatchNorm"),
     (prepare(lambda: nn.LazyLinear(3), lambda: sgd(network())), ArgumentError, r"run a batch through the model first"),
-    (shard(lambda: [1, 2]), ArgumentError, r"takes a torch DataLoader, not list; use DataLoader"),
+    (shard(lambda: [1, 2]), ArgumentError, r"takes PyTorch's DataLoader, not list; use DataLoader"),
+    (shard(Theirs), ArgumentError, r"takes PyTorch's DataLoader, not fastai's DataLoader; use a data set"),
     (shard(lambda: Wrapper(DataLoader(data()))), ArgumentError, r"not Wrapper; it wraps one \(loader\): give"),
-    (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset has no length. A stream in shards"),
+    (shard(lambda: DataLoader(Stream())), ArgumentError, r"IterableDataset for neither. A stream in shards"),
     (shard(lambda: DataLoader(Endless(), sampler=range(3))), ArgumentError, r"Endless has no length; give the data"),
     (
         shard(lambda: DataLoader(data(), sampler=DistributedSampler(data(), 2, 0))),
@@ -378,9 +383,9 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
 ]
 
 
-def attempt(tell: Tell, case: int, peers: str, key: str) -> None:
+def attempt(tell: Tell, case: int, peers: str, key_file: str) -> None:
     global PEERS, KEY
-    PEERS, KEY = peers, key
+    PEERS, KEY = peers, key_file
     program, kind, words = CASES[case]
     try:
         program()
@@ -397,7 +402,7 @@ def test_misuse_is_told_with_the_fix(tmp_path: Path, case: int) -> None:
         pytest.importorskip("accelerate", reason="accelerate is not installed")
     job = Cluster(tmp_path)
     peers, key = job.environment["SPOTNIK_PEERS"], job.environment["SPOTNIK_KEY_FILE"]
-    (told,) = alone(attempt, tmp_path, case=case, peers=peers, key=key)
+    (told,) = alone(attempt, tmp_path, case=case, peers=peers, key_file=key)
     assert told["raised"], told["got"]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ def train(tell: Tell, kept: str, stop: str, by_range: bool = False) -> None:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-            tell(epoch=epoch, members=spotnik.size())
+            tell(epoch=epoch, members=spotnik.size(), samples=len(x))
         if spotnik.rank() == 0:
             files = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epochs": epoch + 1}
             torch.save(files, f"{kept}.new")
@@ -54,7 +55,12 @@ def train(tell: Tell, kept: str, stop: str, by_range: bool = False) -> None:
 
 @pytest.mark.parametrize("by_range", [False, True])
 def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(cluster: Make, tmp_path: Path, by_range: bool) -> None:
-    """Members, a joiner that has loaded a later file among them, end as one process that was never broken off."""
+    """Members, a joiner that has loaded a later file among them, end as one process that was never broken off.
+
+    A joiner whose loop counts epochs by itself may stand aside in its first step until it has caught up. What it was
+    dealt there is dealt again in the epoch, so later batches are larger, or another step is taken at its end, and the
+    sum is not equal to the last bit.
+    """
     stop, kept, before, after = tmp_path / "stop", str(tmp_path / "own.pt"), cluster(), cluster()
     settings: dict[str, Any] = {"kept": kept, "stop": str(stop), "by_range": by_range}
     stop.write_text("4")
@@ -79,8 +85,14 @@ def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(cluster: Make, tmp_p
     assert first == second == 4 < joiner
     assert max(line["members"] for line in after.lines("members")) == 3
     ends = after.lines("done")
-    assert [line["done"] for line in ends] == [plain["done"] - 4 * STEPS] * 3
-    assert [line["sum"] for line in ends] == [pytest.approx(plain["sum"], abs=1e-9)] * 3
+    more = ends[0]["done"] - (plain["done"] - 4 * STEPS)
+    assert len({line["done"] for line in ends}) == 1 and more in ((0, 1) if by_range else (0,))
+    assert len({line["sum"] for line in ends}) == 1
+    assert ends[0]["sum"] == pytest.approx(plain["sum"], abs=0.1 if by_range else 1e-9)
+    computed: collections.Counter[int] = collections.Counter()
+    for line in after.lines("samples"):
+        computed[line["epoch"]] += line["samples"]
+    assert set(computed.values()) == {SAMPLES}, "each sample once an epoch"
 
 
 def test_a_start_that_is_no_epoch_is_refused() -> None:

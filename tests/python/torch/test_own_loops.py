@@ -10,12 +10,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import ledger
+import pytest
 import torch
 from cluster import Cluster, Tell, alone
 from programs import SAMPLES, data, network
 from torch import nn
 
 import spotnik.torch as spotnik
+from spotnik.torch._optimizers import materialise
 from spotnik.torch._session import current
 
 Make = Callable[..., Cluster]
@@ -251,3 +253,41 @@ def test_hooks_of_parts_are_gone_when_the_model_itself_is_trained() -> None:
         assert not net.critics[0]._forward_pre_hooks
     finally:
         spotnik.leave()
+
+
+def sam(tell: Tell, path: str) -> None:
+    """The guide's class, two passes for each batch."""
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "pytorch.md").read_text()
+    names = {"torch": torch}
+    exec(guide[guide.index("class SAM") : guide.index("model, optimizer = spotnik.prepare(model, SAM")], names)
+    net = network(dtype=torch.float32)
+    net, opt = spotnik.prepare(net, names["SAM"](net.parameters(), lr=0.1))
+    x, y = data(torch.float32).tensors
+    while spotnik.step() < 60:
+        batch = slice(spotnik.step() // 2 % 8 * 16, spotnik.step() // 2 % 8 * 16 + 16)
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(spotnik.part_of(x[batch])), spotnik.part_of(y[batch])).backward()
+        opt.step()
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.rank()}")
+
+
+def test_an_optimiser_that_steps_twice_for_a_batch(cluster: Make, tmp_path: Path) -> None:
+    """Two members compute what one does."""
+    job, path = cluster(minimum=2), str(tmp_path / "end")
+    for _ in range(2):
+        job.start(sam, path=path)
+    job.wait()
+    assert not job.errors(), job.errors()
+    alone(sam, tmp_path, path=f"{path}.alone")
+    assert ledger.distance(f"{path}.0", f"{path}.1") == 0
+    assert ledger.distance(f"{path}.0", f"{path}.alone.0") < 1e-5
+
+
+def test_an_optimiser_without_step_is_told_the_way() -> None:
+    class Halves(torch.optim.Optimizer):
+        def step(self, closure: object = None) -> None:  # type: ignore[override]
+            raise NotImplementedError
+
+    net = network()
+    with pytest.raises(spotnik.ArgumentError, match="Two steps for a batch"):
+        materialise(Halves(net.parameters(), {}))

@@ -26,6 +26,7 @@ from spotnik.torch._sampler import Order, Piece
 
 Make = Callable[..., Cluster]
 SHARDS, RECORDS, SEED = 40, 8, 7
+SHUFFLED = ("shards", "functions", "index")
 
 
 class Stream(IterableDataset[int]):
@@ -40,14 +41,19 @@ class Stream(IterableDataset[int]):
 
 
 class Streamed(IterableDataset[int]):
-    """All shards one after the other, with the interface of a streaming data set of Hugging Face."""
+    """All shards one after the other, with the interface of a streaming data set of Hugging Face.
+
+    As that one it splits its shards among the workers of a loader.
+    """
 
     def __init__(self, paths: Sequence[Path], skipped: int = 0) -> None:
         self.paths, self.skipped = paths, skipped
         self.num_shards = len(paths)
 
     def __iter__(self) -> Iterator[int]:
-        whole = itertools.chain.from_iterable(Stream(path) for path in self.paths)
+        info = torch.utils.data.get_worker_info()
+        paths = self.paths[info.id :: info.num_workers] if info else self.paths
+        whole = itertools.chain.from_iterable(Stream(path) for path in paths)
         yield from itertools.islice(whole, self.skipped, None)
 
     def shard(self, num_shards: int, index: int) -> Streamed:
@@ -58,13 +64,23 @@ class Streamed(IterableDataset[int]):
 
 
 class Forward(IterableDataset[int]):
-    """The same as a stream that can only be begun anew."""
+    """The same as a stream that can only be begun anew, and knows its length."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
 
+    def __len__(self) -> int:
+        return SHARDS * RECORDS
+
     def __iter__(self) -> Iterator[int]:
         return iter(Streamed(self.paths))
+
+
+class Indexed(Forward):
+    """The same with an index, as those of MosaicML and litdata have."""
+
+    def __getitem__(self, index: int) -> int:
+        return int((self.paths[index // RECORDS]).read_text().split()[index % RECORDS])
 
 
 def of_kind(kind: str, folder: Path) -> tuple[Dataset[Any], int]:
@@ -74,6 +90,8 @@ def of_kind(kind: str, folder: Path) -> tuple[Dataset[Any], int]:
         return spotnik.Shards(Streamed(paths)), 6
     if kind == "functions":
         return spotnik.Shards([functools.partial(Stream, path) for path in paths]), 6
+    if kind == "index":
+        return spotnik.Records(Indexed(paths)), 48
     return spotnik.Records((Streamed if kind == "skip" else Forward)(paths), SHARDS * RECORDS), 48
 
 
@@ -89,7 +107,7 @@ def train(tell: Tell, folder: str, stop: str, kind: str, workers: int = 0) -> No
     opt = torch.optim.SGD(net.parameters(), lr=1e-6)
     spotnik.prepare(net, opt, seed=SEED, on_step=told(tell))
     stream, batch = of_kind(kind, Path(folder))
-    shuffle = isinstance(stream, spotnik.Shards)
+    shuffle = kind in SHUFFLED
     loader = spotnik.shard(DataLoader(stream, batch_size=batch, shuffle=shuffle, num_workers=workers))
     for _ in spotnik.epochs(20000):
         for records in loader:
@@ -106,7 +124,8 @@ def train(tell: Tell, folder: str, stop: str, kind: str, workers: int = 0) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "workers"), [("shards", 0), ("functions", 2), ("skip", 0), ("forward", 2), ("forward", 0)]
+    ("kind", "workers"),
+    [("shards", 2), ("functions", 0), ("skip", 2), ("forward", 2), ("forward", 0), ("index", 0), ("index", 2)],
 )
 def test_each_record_once_per_epoch(cluster: Make, tmp_path: Path, kind: str, workers: int) -> None:
     write_shards(tmp_path)
@@ -117,7 +136,7 @@ def test_each_record_once_per_epoch(cluster: Make, tmp_path: Path, kind: str, wo
     in_shards = kind in ("shards", "functions")
     samples = SHARDS if in_shards else SHARDS * RECORDS
     assert ledger.check_every_sample_once(ledger.contributions(job), samples) >= 5
-    order = Order(samples, in_shards)
+    order = Order(samples, kind in SHUFFLED)
     told_of = [line for line in job.lines("begin") if line["share"]]
     for line in told_of:
         dealt = order.indices(SEED, Piece(line["epoch"], tuple((a, b) for a, b in line["share"]), 1.0))
@@ -137,6 +156,7 @@ def test_what_cannot_be_dealt_is_said(tmp_path: Path) -> None:
     refused(lambda: spotnik.Shards(whole), r"has no num_shards .* say Records\(stream, count\)")
     refused(lambda: spotnik.Records(iter(whole), 3), "can be read once only, and every epoch reads it again")
     refused(lambda: spotnik.Records(whole, 0), "count is the number of records in an epoch")
+    refused(lambda: spotnik.Records(whole), "count is the number of records in an epoch, 1 or more, not None")
     refused(lambda: spotnik.shard(DataLoader(spotnik.Records(whole, 9), shuffle=True)), "shuffle=False and no sampler")
     short = spotnik.Records(whole, SHARDS * RECORDS + 1)
     assert short[SHARDS * RECORDS - 1] == SHARDS * RECORDS - 1

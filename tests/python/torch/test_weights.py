@@ -126,6 +126,30 @@ def test_members_equal_one_process(
         assert ledger.distance(str(end), path) < 1e-9
 
 
+def splits(tell: Tell, path: str, commit: str) -> None:
+    """Cuts its labels, weighs by them, and cuts its inputs after that."""
+    net, opt = network()
+    spotnik.prepare(net, opt, commit=commit, seed=7)
+    x, y = tokens("ignored").tensors
+    for rows in whole_batches("ignored"):
+        labels = spotnik.part_of(y[rows])
+        spotnik.weigh((labels != -100).sum())
+        loss_of(net, spotnik.part_of(x[rows]), labels, "ignored")[0].backward()
+        opt.step()
+        opt.zero_grad()
+    torch.save([p.detach() for p in net.parameters()], f"{path}.{spotnik.job().status().member}")
+
+
+@pytest.mark.parametrize("commit", ["backward", "step"])
+def test_a_part_that_is_cut_late_leaves_the_weight(cluster: Make, tmp_path: Path, commit: str) -> None:
+    path, job = str(tmp_path / "final"), cluster()
+    job.gather(3)
+    together(job, splits, 3, path=path, commit=commit)
+    alone(plain, tmp_path, path=path, kind="ignored", batches=whole_batches("ignored"))
+    for end in tmp_path.glob("final.*"):
+        assert ledger.distance(str(end), path) < 1e-9
+
+
 def test_the_metric_of_a_step_is_the_mean_over_what_counts(cluster: Make, tmp_path: Path) -> None:
     losses = []
     for members in (1, 3):

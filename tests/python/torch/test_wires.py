@@ -26,6 +26,7 @@ import spotnik
 from spotnik import Config, Dtype, Op
 from spotnik.torch import _gradients, _wire
 from spotnik.torch._staging import Staging, _memory_of_job
+from spotnik.training.residuals import rounded
 
 Make = Callable[..., Cluster]
 
@@ -44,6 +45,14 @@ def test_blocks_say_what_is_in_them() -> None:
     assert found[252:756].isnan().all()
     assert found[:252].isfinite().all()
     assert not _wire.unpack(_wire.pack(torch.full((7,), 2.0**-126)), 7).any()
+
+
+def test_numpy_rounds_as_blocks_do() -> None:
+    values = torch.randn(1000) * torch.logspace(-38, 30, 1000)
+    values[300] = math.inf
+    want = _wire.unpack(_wire.pack(values), 1000)
+    assert torch.equal(torch.from_numpy(rounded(values.numpy())).nan_to_num(7), want.nan_to_num(7))
+    assert rounded(values[:0].numpy()).size == 0
 
 
 def packs(tell: Tell) -> None:

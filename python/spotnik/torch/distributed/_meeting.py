@@ -75,7 +75,7 @@ def regroup_of(store: dist.Store, rank: int) -> Regroup:
 
 def _key_from(store: dist.Store) -> Any:
     key = tempfile.NamedTemporaryFile("w", prefix="spotnik-key-")  # noqa: SIM115 (closed with its owner)
-    key.write(store.get("spotnik/key").decode() + "\n")
+    key.write(store.get("spotnik/key").decode() + "\nmade\n")  # for this run alone: src/api/key.h
     key.flush()
     return key
 
