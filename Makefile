@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 export BUILD MESON_OPTIONS
 
-.PHONY: all demo test check check-rest nightly bench format reference site install clean
+.PHONY: all demo test check check-rest nightly bench format site install clean
 
 all:
 	@dev/setup.sh build
@@ -44,9 +44,6 @@ format:
 	@dev/setup.sh format
 	@dev/python.sh $(BUILD)/venv quick
 	@dev/format.sh
-
-reference: all
-	@dev/reference.sh $(BUILD)
 
 site:
 	@dev/site.sh $(BUILD)

@@ -1,29 +1,41 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Run the tests of src/reduce as a 64-bit ARM runs them: cross-compiled, under emulation. Needs
-# aarch64-linux-gnu-gcc, qemu-aarch64 and cmocka for arm64, by default where Debian's multiarch puts it:
-#   apt-get install gcc-aarch64-linux-gnu qemu-user && dpkg --add-architecture arm64 && apt-get update &&
-#   apt-get install libcmocka-dev:arm64
-# ROOT=DIR takes cmocka from DIR/usr instead. Prints what the tests print; fails if one does.
+# Run the unit tests of src/reduce and src/link as a 64-bit ARM runs them: cross-compiled, under emulation. Two are left
+# out, since qemu-user has no robust futexes and no TCP_INFO: link_death and link_link. Needs
+# aarch64-linux-gnu-gcc, qemu-aarch64 and libraries for arm64, by default where Debian's multiarch puts them:
+#   apt-get install gcc-aarch64-linux-gnu qemu-user && dpkg --add-architecture arm64 && apt-get update && apt-get install \
+#   lib{cminpack,cmocka,jansson,ssl,xxhash}-dev:arm64 zlib1g-dev:arm64
+# ROOT=DIR takes the libraries from DIR/usr instead (dpkg -x). Prints what the tests print; fails if one does.
 set -eu
 cd "$(dirname "$0")/.."
 
 root=${ROOT:-}
-cc=aarch64-linux-gnu-gcc
 lib=$root/usr/lib/aarch64-linux-gnu
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-cflags="-std=gnu11 -g -Wall -Wextra -Werror -Wno-psabi -ffp-contract=off -D_GNU_SOURCE= -Iinclude -Isrc -Itests/unit -Itests/unit/reduce"
-for tier in scalar neon; do
-    # shellcheck disable=SC2086
-    $cc $cflags -O3 -fno-trapping-math -fno-math-errno -DSPOTNIK_REDUCE_TABLE=spotnik_reduce_kernels_$tier \
-        -DSPOTNIK_REDUCE_LANES="\"reduce/lanes_$tier.h\"" -c src/reduce/kernels.c -o "$out/$tier.o"
-done
-for test in compress norm reduce reduce_kernels; do
-    # shellcheck disable=SC2086
-    $cc $cflags -O2 -DSPOTNIK_REDUCE_NEON ${root:+-idirafter "$root/usr/include"} tests/unit/reduce/test_$test.c \
-        tests/unit/tests.c tests/unit/main.c tests/unit/reduce/oracle.c src/reduce/compress.c src/reduce/reduce.c src/reduce/tier.c src/base/assert.c \
-        src/base/prng.c "$out/scalar.o" "$out/neon.o" -L"$lib" -lcmocka -lm -o "$out/$test"
-    qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$lib:/usr/aarch64-linux-gnu/lib" "$out/$test"
-done
+cat >"$out/cross" <<END
+[binaries]
+c = 'aarch64-linux-gnu-gcc'
+ar = 'aarch64-linux-gnu-ar'
+objcopy = 'aarch64-linux-gnu-objcopy'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu', '-E', 'LD_LIBRARY_PATH=$lib:/usr/aarch64-linux-gnu/lib']
+[built-in options]
+c_args = ['-idirafter', '$root/usr/include/aarch64-linux-gnu']
+[properties]
+sys_root = '$root'
+pkg_config_libdir = '$lib/pkgconfig'
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+END
+meson setup --cross-file "$out/cross" -Dhttp=disabled -Dstores=disabled -Dnotices=disabled "$out/build" >"$out/log" || {
+    tail "$out/log" >&2
+    exit 1
+}
+meson test -C "$out/build" --timeout-multiplier 20 --print-errorlogs compress norm reduce reduce_kernels reduce_scalar \
+    link_acceptor link_seal link_seal_scalar link_shake link_tls link_tls_bytes

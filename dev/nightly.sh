@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 build=$1
 shift
-[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants address thread fuzz frameworks release soak
+[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants analysers address thread fuzz frameworks release workflows soak
 
 one()
 {
@@ -18,11 +18,14 @@ one()
     founding) "$build/sim/founding/founding" --seed "$(date +%s)000" --seeds 5000 ;;
     matrix) dev/matrix.sh "$build" ;;
     mutants) dev/mutants.sh "$build" ;;
+    analysers) dev/analyse.py "$build" ;;
     address | thread) dev/sanitize.sh "$1" ;;
     fuzz) dev/fuzz.sh 60 ;;
     frameworks) dev/frameworks.sh "$build/frameworks" && tests/frameworks/run.sh "$build" ;;
     release) dev/release.sh "$build/dist" && dev/release.sh "$build/again" && cmp "$build/dist/SHA256SUMS" "$build/again/SHA256SUMS" &&
-        dev/verify-release.sh "$build/dist" && dev/deb.sh "$build/dist" ;;
+        dev/verify-release.sh "$build/dist" && dev/deb.sh "$build/dist" &&
+        dev/abi.sh "$build/src/libspotnik.so" ;;
+    workflows) dev/workflows.sh ;;
     soak) dev/soak.sh "$build" "$build/soak" 60 ;;
     *)
         echo "nightly: there is no run called $1" >&2

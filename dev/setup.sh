@@ -78,6 +78,7 @@ case $work in
 nightly)
     need spin has spin
     need curl has curl # for dev/release.sh
+    need abigail-tools has abidiff # for dev/abi.sh
     need debootstrap has debootstrap # for dev/verify-release.sh; the next ones are for dev/deb.sh
     need debhelper has dh
     need dh-python has dh_python3

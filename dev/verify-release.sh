@@ -4,8 +4,8 @@
 # network. Root only. Usage: dev/verify-release.sh DIST [SUITE...]
 # Default: Debian 12 and 11, and Ubuntu 22.04 where its keys are installed (ubuntu-keyring), since root runs what comes.
 #   SYSTEMS=DIR  keep the bare systems there, for the next time (default: a temporary folder)
-#   WHEELS=DIR   wheels of torch and all that it needs (`pip download torch -d DIR`): a PyTorch script runs, too, in the
-#                first system whose Python they fit
+#   WHEELS=DIR   wheels of torch, numpy and all that they need (`pip download torch numpy -d DIR`): spotnik[torch] is
+#                installed and a PyTorch script runs, too, in each system whose Python they fit
 set -eu
 cd "$(dirname "$0")/.."
 

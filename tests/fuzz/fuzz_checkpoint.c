@@ -1,36 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manifests of checkpoints, and headers of the files beside them. The hash around a manifest keeps
- * out all accidents, so the input is taken three ways: as a manifest, as what stands inside one
- * under a right hash, and as a file of blobs. What is accepted comes out the same when written and
- * read again, and its tensors can be cut into its parts. */
+/* Manifests of checkpoints, and headers of the files beside them. The digest around a manifest
+ * keeps out all accidents, so the input is taken three ways: as a manifest, as what stands inside
+ * one under a right digest, and as a file of blobs; with a key and without. What is accepted comes
+ * out the same when written and read again, and its tensors can be cut into its parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/hash.h"
 #include "fuzz.h"
 #include "spotnik/spotnik.h"
 #include "checkpoint/manifest.h"
+
+#define ENTRY "step-000000000009-1d846378adcc683e"
+
+static const struct spotnik_signer no_key;
 
 static void files_compare(const struct spotnik_manifest_file *a,
                           const struct spotnik_manifest_file *b)
 {
     SPOTNIK_ASSERT(!strcmp(a->name, b->name));
-    SPOTNIK_ASSERT(a->bytes == b->bytes && a->hash == b->hash);
+    SPOTNIK_ASSERT(a->bytes == b->bytes && !strcmp(a->digest, b->digest));
     SPOTNIK_ASSERT(!strchr(a->name, '/') && a->name[0] != '.');
 }
 
-static void again(const struct spotnik_manifest *manifest)
+static void again(const struct spotnik_manifest *manifest, const struct spotnik_signer *signer)
 {
     struct spotnik_manifest *copy = calloc(1, sizeof *copy);
     char *text = NULL;
     size_t size;
 
     SPOTNIK_ASSERT(copy);
-    int rc = spotnik_manifest_write(manifest, &manifest->schema, &text, &size);
+    int rc = spotnik_manifest_write(manifest, &manifest->schema, signer, ENTRY, &text, &size);
     SPOTNIK_ASSERT(rc == 0);
-    rc = spotnik_manifest_read(copy, (const uint8_t *)text, size);
+    rc = spotnik_manifest_read(copy, signer, ENTRY, (const uint8_t *)text, size);
     SPOTNIK_ASSERT(rc == 0);
     SPOTNIK_ASSERT(!strcmp(copy->job, manifest->job) && copy->step == manifest->step);
     SPOTNIK_ASSERT(copy->founding == manifest->founding
@@ -62,13 +65,15 @@ static void cut(const struct spotnik_manifest *manifest)
     SPOTNIK_ASSERT(bytes == manifest->schema.bytes);
 }
 
-static void as_manifest(const uint8_t *data, size_t size)
+/* What another key has signed is read, to be shown, and is never written. */
+static void as_manifest(const struct spotnik_signer *signer, const uint8_t *data, size_t size)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
 
     SPOTNIK_ASSERT(manifest);
-    if (spotnik_manifest_read(manifest, data, size) == 0) {
-        again(manifest);
+    if (spotnik_manifest_read(manifest, signer, ENTRY, data, size) == 0) {
+        if (manifest->state != SPOTNIK_MANIFEST_ANOTHERS)
+            again(manifest, manifest->signer[0] ? signer : &no_key);
         cut(manifest);
     } else {
         SPOTNIK_ASSERT(manifest->schema.count == 0 && manifest->step == 0);
@@ -77,17 +82,20 @@ static void as_manifest(const uint8_t *data, size_t size)
     free(manifest);
 }
 
-static void under_a_right_hash(const uint8_t *data, size_t size)
+static void under_a_right_digest(const struct spotnik_signer *signer, const uint8_t *data,
+                                 size_t size)
 {
-    char *text = malloc(size + 64);
+    char *body = malloc(size + 1), *text = NULL;
+    size_t length;
 
-    SPOTNIK_ASSERT(text);
-    int head = snprintf(text, 64, "{\"xxh3\":\"%016llx\",\n\"manifest\":",
-                        (unsigned long long)spotnik_hash_bytes(data, size));
-    memcpy(text + head, data, size);
-    memcpy(text + head + size, "}\n", 2);
-    as_manifest((const uint8_t *)text, (size_t)head + size + 2);
+    SPOTNIK_ASSERT(body);
+    memcpy(body, data, size);
+    body[size] = '\0';
+    int rc = spotnik_manifest_frame(signer, ENTRY, body, &text, &length);
+    SPOTNIK_ASSERT(rc == 0);
+    as_manifest(signer, (const uint8_t *)text, length);
     free(text);
+    free(body);
 }
 
 static void as_blobs(const uint8_t *data, size_t size)
@@ -110,8 +118,15 @@ static void as_blobs(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    as_manifest(data, size);
-    under_a_right_hash(data, size);
+    static struct spotnik_signer signer;
+    const uint8_t key[32] = { 1 };
+    int rc = signer.has_key ? 0 : spotnik_signer_init(&signer, key);
+
+    SPOTNIK_ASSERT(rc == 0);
+    as_manifest(&no_key, data, size);
+    as_manifest(&signer, data, size);
+    under_a_right_digest(&no_key, data, size);
+    under_a_right_digest(&signer, data, size);
     as_blobs(data, size);
     return 0;
 }

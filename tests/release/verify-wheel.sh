@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Inside a bare system, from dev/verify-release.sh: the wheel installs without a compiler, trains through kills, resumes
-# after the loss of all members, and shows the demo.
+# Inside a bare system, from dev/verify-release.sh: the wheel installs without a compiler, names what is linked in,
+# trains through kills, resumes after the loss of all members, and shows the demo.
 set -eu
 cd /root
 
@@ -16,13 +16,26 @@ pip install -q --no-index --no-deps --disable-pip-version-check /spotnik-*.whl
 version=$(python -c 'import spotnik; print(spotnik.__version__)')
 [ "$(spotnik --version)" = "spotnik $version" ]
 
+echo "verify: SBOM"
+python /sbom.py
+
+echo "verify: commands"
+for command in $(spotnik --help | sed -n '/^First steps/q; s/^  \([a-z]*\)  .*/\1/p') slurm kubernetes notice; do
+    spotnik "$command" --help >out 2>&1 || {
+        cat out
+        exit 1
+    }
+done
+
 echo "verify: kills"
-spotnik run -n 2:3 --respawn --kill-every 200ms -- python /train.py 3000 >out 2>&1 || {
+SPOTNIK_TRACE=/root/traces spotnik run -n 2:3 --respawn --kill-every 200ms -- python /train.py 3000 >out 2>&1 || {
     tail out
     exit 1
 }
 grep "3000 steps counted" out | tail -n 1
 grep -o '[1-9][0-9]* killed by us' out
+spotnik trace merge traces -o trace.json >out
+tail -n 1 out
 
 echo "verify: resume"
 export SPOTNIK_CHECKPOINT=/root/checkpoints SPOTNIK_CHECKPOINT_STEPS=100 SPOTNIK_JOB=resumes
@@ -30,10 +43,14 @@ python /train.py 100000000 kill >out || :
 steps=$(($(cat out) + 200))
 spotnik run -q -n 2 -- python /train.py "$steps" | tee out
 grep -q "$steps steps counted" out
-! grep -q "was 1$" out
+if grep "was 1$" out; then
+    exit 1
+fi
+spotnik report
+grep -q '<svg' spotnik-report.html
 unset SPOTNIK_CHECKPOINT SPOTNIK_CHECKPOINT_STEPS SPOTNIK_JOB
 
-if [ -n "$(ls -A /wheels)" ] && pip install -q --no-index --find-links /wheels --disable-pip-version-check torch; then
+if [ -n "$(ls -A /wheels)" ] && pip install -q --no-index --find-links /wheels --disable-pip-version-check "$(echo /spotnik-*.whl)[torch]"; then
     echo "verify: PyTorch"
     spotnik run -n 2:3 --respawn --kill-every 3s -- python /minimal.py >out 2>&1 || {
         tail out
