@@ -5,14 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-int spotnik_fault_set(struct spotnik_fault *fault, const char *format, ...)
+void spotnik_fault_fill(struct spotnik_fault *fault, const char *format, ...)
 {
     va_list arguments;
 
     if (!fault)
-        return -1;
+        return;
     va_start(arguments, format);
     vsnprintf(fault->text, sizeof(fault->text), format, arguments);
     va_end(arguments);
-    return -1;
 }

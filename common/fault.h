@@ -8,9 +8,11 @@ struct spotnik_fault {
     char text[768];
 };
 
-/* Fills in the sentence (a null fault is allowed) and returns -1, so that callers can write `return
- * fault(...)`. */
-int spotnik_fault_set(struct spotnik_fault *fault, const char *format, ...)
+/* Fills in the sentence; a null fault is allowed. */
+void spotnik_fault_fill(struct spotnik_fault *fault, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The same, and the value is -1. A macro, so that an analyser sees it. */
+#define spotnik_fault_set(fault, ...) (spotnik_fault_fill((fault), __VA_ARGS__), -1)
 
 #endif

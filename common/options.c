@@ -101,6 +101,30 @@ bool option_is_group(const char *text)
     return strcmp(text, "auto") == 0 || option_u64(text, 1, 64, &processes);
 }
 
+size_t option_quote(const char *word, char *to, size_t room)
+{
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,@%+";
+    size_t used = 0;
+
+    if (*word && !word[strspn(word, safe)])
+        return (size_t)snprintf(to, room, "%s", word);
+    used += (size_t)snprintf(to, room, "'");
+    for (; *word && used + 6 < room; word++)
+        used += (size_t)snprintf(to + used, room - used, *word == '\'' ? "'\\%c'" : "%c", *word);
+    return used + (size_t)snprintf(to + used, room - used, "'");
+}
+
+void option_container_word(const char *word, char *to)
+{
+    for (; *word; word++) {
+        if (word[0] == '$' && (word[1] == '$' || word[1] == '('))
+            *to++ = '$';
+        *to++ = *word;
+    }
+    *to = 0;
+}
+
 int option_refuse(const char *command, const char *format, ...)
 {
     va_list arguments;

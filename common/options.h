@@ -5,6 +5,7 @@
 #define SPOTNIK_COMMON_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* "5s", "500ms", "2m", "1h" to nanoseconds; a unit is required. */
@@ -19,6 +20,13 @@ bool option_bytes(const char *text, uint64_t *ret);
 
 /* Processes of a group, as `spotnik run --group` takes them: "8", or "auto". */
 bool option_is_group(const char *text);
+
+/* One word as a shell reads it back: as it is, or in single quotes. Returns how far it got. */
+size_t option_quote(const char *word, char *to, size_t room);
+
+/* A word of a container's command, of twice its length at most: Kubernetes reads "$$" as "$", and
+ * puts a variable in for "$(NAME)". */
+void option_container_word(const char *word, char *to);
 
 /* Print "spotnik COMMAND: ..." and where to read more; returns 2, the exit status of a wrong
  * command line. */

@@ -21,7 +21,7 @@ struct reader {
 
 static bool wrong(struct reader *reader, const char *what)
 {
-    spotnik_fault_set(reader->fault, "%s: line %u: %s", reader->name, reader->line, what);
+    spotnik_fault_fill(reader->fault, "%s: line %u: %s", reader->name, reader->line, what);
     return false;
 }
 

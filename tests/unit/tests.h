@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,10 @@ void tests_add(const struct CMUnitTest *test);
 
 /* Both functions may be NULL. Returns what main returns: how many tests failed. */
 int tests_run(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* From here on the kernel answers system call `number` of this process with `error`, as an older
+ * kernel (ENOSYS) or a sandbox (EPERM) does. False: it cannot. */
+bool tests_call_refuse(long number, int error);
 
 /* A setup gives the test its `*state`; a teardown runs even if the test fails. */
 #define TEST_WITH(name, setup, teardown)                                                           \

@@ -97,6 +97,17 @@ TEST_WITH(one_that_was_left_out, open_table, NULL)
     }
 }
 
+/* Claim: a far one that was waited for in vain is waited for with patience, by a sponsor that has
+ * not seen that it comes no nearer. */
+TEST_WITH(a_far_one_that_was_left_out, open_table, NULL)
+{
+    assert_true(asks(1, 5));
+    joiners_back_off(&joiners, id_of(1), in.now_ns, WAIT_NS);
+    in.now_ns += 8 * WAIT_NS;
+    assert_true(joiners_due(&joiners, &in));
+    assert_int_equal(joiners.deadline_ns, in.now_ns + 2 * (WAIT_NS + 10 * STEP_NS));
+}
+
 /* Claim: of those that rest the last sixteen are known. */
 TEST_WITH(many_that_rest, open_table, NULL)
 {

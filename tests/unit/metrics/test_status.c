@@ -42,7 +42,8 @@ static size_t write_text(char *text, size_t size)
     static const struct spotnik_channel_status channel = { .peer = { .high = 1, .low = 2 },
                                                            .connections = 3,
                                                            .round_trip_ns = 10000000,
-                                                           .congestion = "cubic" };
+                                                           .congestion = "cubic",
+                                                           .encrypted = true };
 
     more.channel = &channel;
     more.channel_count = 1;
@@ -88,6 +89,7 @@ TEST(is_json)
     assert_int_equal(json_integer_value(json_object_get(channel, "connections")), 3);
     assert_int_equal(json_integer_value(json_object_get(channel, "round_trip_us")), 10000);
     assert_string_equal(json_string_value(json_object_get(channel, "congestion")), "cubic");
+    assert_true(json_is_true(json_object_get(channel, "encrypted")));
     assert_int_equal(json_array_size(recoveries), 2);
     assert_int_equal(json_integer_value(json_object_get(json_array_get(recoveries, 1), "lost")), 2);
     json_decref(root);

@@ -3,8 +3,10 @@
  * for at one boundary until it is near, however slowly it comes beside the members' steps; one
  * that does not come nearer then holds them up for a window, and not again at the next boundary;
  * one that has gone does not hold them up; one that makes more steps than the members is left to
- * itself. What becomes stable while the donor's caller waits in a commit is streamed at once. One
- * that reads nothing of its stream is cut off a while after it was dropped. */
+ * itself. Once the log has dropped a joiner, the next is waited for until it is in; one that does
+ * not go on holds them up for a window, and not again. What becomes stable while the donor's caller
+ * waits in a commit is streamed at once. One that reads nothing of its stream is cut off a while
+ * after it was dropped. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -57,11 +59,27 @@ void spotnik_runtime_wake(struct spotnik_runtime *runtime)
 
 /* ---- the members and the joiner ---- */
 
-static int setup(void **state)
+/* It has its copy of `step`. */
+static void joiner_begin(uint64_t step)
 {
     struct spotnik_packet packet = { 0 };
     int pair[2];
 
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    ours = spotnik_duplex_bare(fd = pair[0]);
+    struct spotnik_duplex theirs = spotnik_duplex_bare(pair[1]);
+    spotnik_donor_accept(donor, &theirs);
+    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_SNAPSHOT, step), 0);
+    do
+        spotnik_donor_boundary(donor, step, true);
+    while (recv(fd, &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
+    assert_int_equal(spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
+    assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
+    spotnik_packet_done(&packet);
+}
+
+static int setup(void **state)
+{
     (void)state;
     stable = 0;
     spotnik_registry_init(&registry);
@@ -69,18 +87,8 @@ static int setup(void **state)
     assert_int_equal(spotnik_donor_new(&registry, 65536, &donor), 0);
     spotnik_donor_attach(donor, (struct spotnik_runtime *)(void *)&credentials);
     spotnik_donor_seal(donor);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    ours = spotnik_duplex_bare(fd = pair[0]);
-    struct spotnik_duplex theirs = spotnik_duplex_bare(pair[1]);
-    spotnik_donor_accept(donor, &theirs);
-    assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_SNAPSHOT, 0), 0);
-    do
-        spotnik_donor_boundary(donor, 0, true);
-    while (recv(fd, &packet, 1, MSG_PEEK | MSG_DONTWAIT) != 1);
-    assert_int_equal(spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX), 0);
-    assert_int_equal(packet.kind, SPOTNIK_PACKET_TAKEN);
+    joiner_begin(0);
     assert_int_equal(spotnik_packet_send_u64(&ours, SPOTNIK_PACKET_STREAM, 1), 0);
-    spotnik_packet_done(&packet);
     return 0;
 }
 
@@ -245,6 +253,74 @@ TEST_WITH(comes_nearer, setup, teardown)
     boundary();
     assert_int_equal(rest_until_ns(), 0);
     assert_true(behind() > 2);
+}
+
+/* ---- a log that is too short ---- */
+
+enum { LOG_STEPS = 20, SECOND = LOG_STEPS + 1, HALF_FULL = SECOND + LOG_STEPS / 2 + 1 };
+
+static void commit(uint64_t first, uint64_t last)
+{
+    struct spotnik_bucket_result result = { &word, 1, SPOTNIK_I64, SPOTNIK_SUM };
+
+    for (uint64_t step = first; step <= last; step++)
+        spotnik_donor_committed(donor, step, 1, &result);
+}
+
+static bool waited_at(uint64_t step)
+{
+    pthread_mutex_lock(&donor->lock);
+    donor->session->rest_until_ns = 0;
+    pthread_mutex_unlock(&donor->lock);
+    spotnik_donor_boundary(donor, step, false);
+    return rest_until_ns() != 0;
+}
+
+/* The first was dropped; the second copies, and the log is more than half full of what it needs. */
+static void second_begin(void)
+{
+    pthread_mutex_lock(&donor->lock);
+    donor->log_bytes_max = LOG_STEPS * sizeof word;
+    pthread_mutex_unlock(&donor->lock);
+    commit(1, LOG_STEPS);
+    assert_false(waited_at(LOG_STEPS)); /* none was dropped yet */
+    commit(SECOND, SECOND);
+    pthread_mutex_lock(&donor->lock);
+    while (donor->session_count)
+        pthread_cond_wait(&donor->ended, &donor->lock);
+    pthread_mutex_unlock(&donor->lock);
+    close(fd);
+    spotnik_donor_stable(donor, SECOND);
+    joiner_begin(SECOND);
+    commit(SECOND + 1, HALF_FULL);
+}
+
+static void *enter(void *argument)
+{
+    replay_a_while();
+    acknowledge(HALF_FULL);
+    return go(argument);
+}
+
+TEST_WITH(the_second_is_waited_for_until_it_is_in, setup, teardown)
+{
+    struct spotnik_donor_status status;
+    pthread_t joiner;
+
+    second_begin();
+    assert_int_equal(pthread_create(&joiner, NULL, enter, NULL), 0);
+    spotnik_donor_boundary(donor, HALF_FULL, false);
+    spotnik_donor_status(donor, &status);
+    pthread_join(joiner, NULL);
+    assert_int_equal(status.sessions, 0);
+    assert_int_equal(status.dropped, 1);
+}
+
+TEST_WITH(the_second_does_not_go_on, setup, teardown)
+{
+    second_begin();
+    assert_true(waited_at(HALF_FULL));
+    assert_false(waited_at(HALF_FULL));
 }
 
 /* The next word about the stream. */
