@@ -343,6 +343,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_step_begin": (c_int, [_JOB, POINTER(NativeStep)]),
     "spotnik_patience_set": (c_int, [_JOB, c_uint64]),
     "spotnik_samples_decline": (c_int, [_JOB]),
+    "spotnik_batch_continue": (c_int, [_JOB]),
     "spotnik_weight_set": (c_int, [_JOB, c_uint64]),
     "spotnik_allreduce": (c_int, [_JOB, c_uint32, c_void_p, c_size_t, c_int, c_int]),
     "spotnik_alloc": (c_void_p, [_JOB, c_size_t]),

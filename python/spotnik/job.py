@@ -217,6 +217,15 @@ class Job(Looking):
         with Alone(self):
             self.check(self._library.spotnik_observe(self._job(), name.encode(), float(value)))  # type: ignore[arg-type]
 
+    def batch_continue(self) -> None:
+        """Let the next step go on with the batch of the last one, as a GAN's second optimiser does. On every member.
+
+        No checkpoint is taken between the two, where a program that is started again could not go on, and no notice
+        ends the loop there. Call it before that :meth:`step_begin`.
+        """
+        with Alone(self):
+            self.check(self._library.spotnik_batch_continue(self._job()))
+
     def samples_decline(self) -> None:
         """Let the running step consume no samples: for collectives beside the training. On every member or on none.
 

@@ -106,6 +106,7 @@ struct spotnik_job {
     struct spotnik_noise_watch *noise;       /* NULL: not watched */
     struct spotnik_step_stats_table *agreed; /* NULL: no decision uses it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
+    bool continues; /* the step to be begun goes on with the batch of the last one */
     bool noticed; /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_sync_shown sync_shown;
@@ -137,10 +138,10 @@ int spotnik_config_check(const spotnik_config *config);
 /* Into the warnings of a status: no step is committed before a look into the folder. */
 void spotnik_job_warn_barred(const struct spotnik_job *job, char *text, size_t size);
 
-/* Where absolute paths stand, for as long as the config names them. */
 /* What the status warns of while this member keeps the job waiting; "": nothing. Any thread. */
 void spotnik_job_pausing_set(struct spotnik_job *job, const char *text);
 
+/* Where absolute paths stand, for as long as the config names them. */
 struct spotnik_path_resolved {
     char peers[SPOTNIK_ANCHORED_MAX], checkpoint_dir[SPOTNIK_ANCHORED_MAX];
     char from_room[SPOTNIK_ANCHORED_MAX];

@@ -132,7 +132,9 @@ static void on_boundary(void *context, uint64_t committed, bool waiting)
 
     spotnik_donor_boundary(job->donor, committed, waiting);
     if (job->checkpoint)
-        spotnik_checkpoint_boundary(job->checkpoint, committed, false);
+        spotnik_checkpoint_boundary(job->checkpoint, committed,
+                                    job->continues ? SPOTNIK_BOUNDARY_WITHIN
+                                                   : SPOTNIK_BOUNDARY_BETWEEN);
 }
 
 static void on_committed(void *context, uint64_t step, uint32_t bucket_count,
@@ -207,10 +209,10 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
     job->key = spotnik_secret_new(SPOTNIK_KEY_BYTES);
     int rc = fill(config, job->key, &runtime.credentials);
 
-    fill_limits(config, &runtime.limits);
-    runtime.limits.deals = job->batching != NULL;
     if (!rc)
         rc = spotnik_key_signer(config->key_file, &job->signer);
+    fill_limits(config, &runtime.limits);
+    runtime.limits.deals = job->batching != NULL;
     if (!rc)
         rc = spotnik_donor_new(&job->registry, runtime.limits.chunk_bytes, &job->donor);
     if (!rc)

@@ -32,11 +32,11 @@ static int begin(struct spotnik_job *job, spotnik_step *ret_step)
         if (rc)
             return rc;
         if (is_finished(job) && job->checkpoint)
-            spotnik_checkpoint_boundary(job->checkpoint, job->committed, true);
+            spotnik_checkpoint_boundary(job->checkpoint, job->committed, SPOTNIK_BOUNDARY_LAST);
         if (is_finished(job))
             return spotnik_error_return(SPOTNIK_ERR_DONE, "%llu steps are committed",
                                         (unsigned long long)job->config.steps_max);
-        rc = spotnik_runtime_step_begin(job->runtime, ret_step);
+        rc = spotnik_runtime_step_begin(job->runtime, job->continues, ret_step);
         if (rc == SPOTNIK_ERR_PARKED)
             return spotnik_job_minority(job);
         if (rc == SPOTNIK_ERR_LEAVING && job->checkpoint)
@@ -78,7 +78,7 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     spotnik_step_stats_begin(job);
     spotnik_batching_begin(job);
     job->begun = true;
-    job->barrier = false;
+    job->barrier = job->continues = false;
     job->step = ret_step->number;
     job->share = ret_step->share;
     job->shares = ret_step->shares;
@@ -87,6 +87,19 @@ int spotnik_step_begin(spotnik_job *job, spotnik_step *ret_step)
     spotnik_job_show(job);
     spotnik_noise_begin(job);
     spotnik_job_turn(job, SPOTNIK_PACE_COMPUTE);
+    return 0;
+}
+
+int spotnik_batch_continue(spotnik_job *job)
+{
+    int rc = spotnik_job_handle_check(job);
+
+    if (rc)
+        return rc;
+    if (job->begun)
+        return spotnik_error_return(SPOTNIK_ERR_STATE, "step %llu is begun and not committed",
+                                    (unsigned long long)job->step);
+    job->continues = true;
     return 0;
 }
 
@@ -167,6 +180,8 @@ int spotnik_step_commit(spotnik_job *job)
     }
     /* still ours to finish, or to go without */
     job->begun = rc == SPOTNIK_ERR_PARKED || rc == SPOTNIK_ERR_AGAIN || rc == SPOTNIK_ERR_LEAVING;
+    if (!job->begun) /* the program may do as it likes with its state */
+        spotnik_job_copies_settle(job);
     if (!rc) {
         job->committed = job->step;
         spotnik_noise_committed(job);
@@ -180,8 +195,6 @@ int spotnik_step_commit(spotnik_job *job)
             rc = spotnik_collectives_outcome(job->collectives);
     }
     return rc;
-    if (!job->begun) /* the program may do as it likes with its state */
-        spotnik_job_copies_settle(job);
 }
 
 int spotnik_barrier(spotnik_job *job)

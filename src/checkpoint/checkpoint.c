@@ -244,7 +244,7 @@ static bool is_due(const struct spotnik_checkpoint *checkpoint, bool last)
 
     if (!step || step != checkpoint->begun_step || step == checkpoint->taken_step)
         return false; /* also a moment ago, where step_begin waits */
-    if (last)
+    if (last || checkpoint->overdue)
         return true;
     return checkpoint->config.steps ? step % checkpoint->config.steps == 0
                                     : step == checkpoint->due_step;
@@ -371,6 +371,7 @@ static const char *obstacle(struct spotnik_checkpoint *checkpoint, bool settled,
 
 static void consider(struct spotnik_checkpoint *checkpoint, bool last)
 {
+    checkpoint->overdue = false;
     bool settled = spotnik_checkpoint_is_settled(checkpoint);
     const char *why = obstacle(checkpoint, settled, last);
 
@@ -387,15 +388,21 @@ static void consider(struct spotnik_checkpoint *checkpoint, bool last)
 }
 
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed,
-                                 bool last)
+                                 enum spotnik_boundary kind)
 {
+    bool last = kind == SPOTNIK_BOUNDARY_LAST;
+
     if (!checkpoint->started)
         return;
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->committed = committed;
     look(checkpoint);
-    if (is_due(checkpoint, last))
-        consider(checkpoint, last);
+    if (is_due(checkpoint, last)) {
+        if (kind == SPOTNIK_BOUNDARY_WITHIN)
+            checkpoint->overdue = true;
+        else
+            consider(checkpoint, last);
+    }
     pthread_mutex_unlock(&checkpoint->lock);
 }
 
@@ -511,6 +518,6 @@ void spotnik_checkpoint_free(struct spotnik_checkpoint *checkpoint)
         munmap(checkpoint->buffer, checkpoint->capacity);
     pthread_cond_destroy(&checkpoint->changed);
     pthread_mutex_destroy(&checkpoint->lock);
+    spotnik_signer_done(&checkpoint->config.signer);
     free(checkpoint);
 }
-    spotnik_signer_done(&checkpoint->config.signer);

@@ -47,10 +47,15 @@ int spotnik_checkpoint_seal(struct spotnik_checkpoint *checkpoint);
 /* [caller] A step was begun. A replayed one is none of ours: the copy of the state is younger. */
 void spotnik_checkpoint_begun(struct spotnik_checkpoint *checkpoint, const spotnik_step *step);
 
-/* [caller, inside step_begin, and when the loop ends] At the boundary after `committed`. `last`: no
- * other follows, so a checkpoint is due. */
+enum spotnik_boundary {
+    SPOTNIK_BOUNDARY_BETWEEN, /* of two batches */
+    SPOTNIK_BOUNDARY_WITHIN,  /* a batch of several steps: what is due waits for the next one */
+    SPOTNIK_BOUNDARY_LAST,    /* no other follows, so a checkpoint is due */
+};
+
+/* [caller, inside step_begin, and when the loop ends] At the boundary after `committed`. */
 void spotnik_checkpoint_boundary(struct spotnik_checkpoint *checkpoint, uint64_t committed,
-                                 bool last);
+                                 enum spotnik_boundary kind);
 
 /* [caller, before it leaves without having been asked to] The program has nothing more to do. What
  * it has is kept: the job may be over without steps_max. Members that end together write one

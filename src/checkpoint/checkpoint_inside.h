@@ -70,6 +70,7 @@ struct spotnik_checkpoint {
     uint64_t begun_step, view_epoch, founding;
     uint32_t rank, size;
     uint64_t committed, taken_step, refused_step;
+    bool overdue; /* since a boundary within a batch */
     struct spotnik_checkpoint_backoff backoff;
     uint64_t step_ns, committed_ns; /* mean time of a step; instant of the last commit */
     uint64_t due_step,

@@ -162,9 +162,11 @@ static void begin_ask(struct spotnik_runtime *runtime, uint32_t *asked)
     post(runtime, &event);
 }
 
-static int begin_wait(struct spotnik_runtime *runtime)
+/* `continues`: a notice may wait for a step that needs no wait itself. */
+static int begin_wait(struct spotnik_runtime *runtime, bool continues)
 {
     uint64_t until_ns = patience_until(runtime);
+    uint64_t heeded_ns = continues ? spotnik_time_add(spotnik_clock_ns(), BOUNDARY_NS) : 0;
     uint32_t asked = 0;
     while (!runtime->stand.begun) {
         begin_ask(runtime, &asked);
@@ -173,7 +175,7 @@ static int begin_wait(struct spotnik_runtime *runtime)
         int rc = trouble(runtime);
         if (rc != 0)
             return rc;
-        if (noticed(runtime))
+        if (noticed(runtime) && spotnik_clock_ns() >= heeded_ns)
             return SPOTNIK_ERR_LEAVING;
         if (spotnik_clock_ns() >= until_ns)
             return SPOTNIK_ERR_AGAIN;
@@ -212,7 +214,8 @@ static void result_tell(struct spotnik_runtime *runtime)
     spotnik_runtime_dispatch(runtime, &event);
 }
 
-int spotnik_runtime_step_begin(struct spotnik_runtime *runtime, spotnik_step *ret_step)
+int spotnik_runtime_step_begin(struct spotnik_runtime *runtime, bool continues,
+                               spotnik_step *ret_step)
 {
     int rc = 0;
     spotnik_runtime_lock(runtime);
@@ -223,12 +226,12 @@ int spotnik_runtime_step_begin(struct spotnik_runtime *runtime, spotnik_step *re
         spotnik_transport_prune(runtime->transport);
     if (rc == 0)
         boundary_call(runtime, false);
-    if (rc == 0 && noticed(runtime))
+    if (rc == 0 && !continues && noticed(runtime))
         rc = SPOTNIK_ERR_LEAVING;
     if (rc == 0)
         result_tell(runtime);
     if (rc == 0)
-        rc = begin_wait(runtime);
+        rc = begin_wait(runtime, continues);
     if (rc == 0) {
         step_describe(runtime, ret_step);
         runtime->handed_out = true;

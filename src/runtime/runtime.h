@@ -158,9 +158,11 @@ int spotnik_runtime_handover(struct spotnik_runtime *runtime,
                              size_t bytes);
 
 /* [caller] The step. step_begin fills number, epoch, rank, size, share, replay. Returns 0, or
- * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice), or SPOTNIK_ERR_PEERS if the others excluded us
- * (the API rejoins and calls again). step_commit likewise. */
-int spotnik_runtime_step_begin(struct spotnik_runtime *runtime, spotnik_step *ret_step);
+ * SPOTNIK_ERR_PARKED, _MISMATCH, _LEAVING (notice; not where the step `continues` a batch), or
+ * SPOTNIK_ERR_PEERS if the others excluded us (the API rejoins and calls again). step_commit
+ * likewise. */
+int spotnik_runtime_step_begin(struct spotnik_runtime *runtime, bool continues,
+                               spotnik_step *ret_step);
 int spotnik_runtime_weight_set(struct spotnik_runtime *runtime, uint64_t weight);
 int spotnik_runtime_samples_decline(struct spotnik_runtime *runtime);
 int spotnik_runtime_allreduce(struct spotnik_runtime *runtime, uint32_t bucket, void *data,

@@ -65,6 +65,9 @@ class AtBackward:
     def before_begin(self) -> None:
         """The program wants another step: nothing is left of the one before."""
 
+    def ready(self) -> None:
+        """A step is about to begin, of whatever kind."""
+
     @property
     def begins_at_forward(self) -> bool:
         """Does a forward pass in training begin a step now? None between backward() and optimizer.step()."""

@@ -286,6 +286,7 @@ class Session:
         self.replica.mark()
         self.watch.check()
         self.repeats.mark(last.number if last else 0)
+        self.mode.ready()
 
     def _begun(self, step: Step, came: bool) -> None:
         if step.number < self.left_at:

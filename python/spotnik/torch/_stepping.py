@@ -72,6 +72,11 @@ class InTurns(AtBackward):
         while self._owes(len(self._all)):
             self._pass_over()
 
+    def ready(self) -> None:
+        """Nothing comes between two optimisers of a batch: a program that is started again has no batch to go on with."""
+        if self.turn:
+            self._session.membership.open_job.batch_continue()
+
     @property
     def begins_at_forward(self) -> bool:
         """The first optimiser's forward pass begins the batch."""

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "spotnik/p2p.h"
 #include "spotnik/spotnik.h"
+#include "spotnik/state.h"
 #include "discovery/discovery.h"
 #include "tests.h"
 
@@ -361,6 +362,24 @@ TEST_WITH(samples_declined, setup, NULL)
         assert_int_equal(spotnik_step_commit(job), 0);
         assert_true(g[0] == 1 && g[1] == 2);
     }
+    spotnik_abandon(job);
+}
+
+/* A notice waits for the batch's last step, and is heeded at the boundary after it. */
+TEST_WITH(batch_continued, setup, NULL)
+{
+    spotnik_job *job = join_one(10, 4, 0);
+    spotnik_step step;
+
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(spotnik_batch_continue(job), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    spotnik_notice(job);
+    assert_int_equal(spotnik_batch_continue(job), 0);
+    assert_int_equal(spotnik_step_begin(job, &step), 0);
+    assert_int_equal(step.number, 2);
+    assert_int_equal(spotnik_step_commit(job), 0);
+    assert_int_equal(spotnik_step_begin(job, &step), SPOTNIK_ERR_LEAVING);
     spotnik_abandon(job);
 }
 

@@ -142,7 +142,7 @@ static void train(uint64_t step, uint32_t away)
         spotnik_checkpoint_begun(checkpoint[i], &now);
         spotnik_checkpoint_committed(checkpoint[i], step);
         if (!(away >> i & 1))
-            spotnik_checkpoint_boundary(checkpoint[i], step, false);
+            spotnik_checkpoint_boundary(checkpoint[i], step, SPOTNIK_BOUNDARY_BETWEEN);
         spotnik_checkpoint_committed(checkpoint[i], step + 1);
     }
 }
@@ -233,6 +233,28 @@ TEST_WITH(the_end_is_not_held_up, setup, teardown)
     assert_int_equal(checkpoint[0]->work.phase, SPOTNIK_CHECKPOINT_WAITING);
 }
 
+/* A checkpoint that falls due within a batch is that of the next boundary. */
+TEST_WITH(within_a_batch, setup, teardown)
+{
+    ready();
+    for (uint64_t step = EVERY; step <= EVERY + 1; step++) {
+        for (uint32_t i = 0; i < MEMBERS; i++) {
+            spotnik_step now = { .number = step, .view_epoch = 3, .rank = i, .size = MEMBERS };
+
+            spotnik_checkpoint_begun(checkpoint[i], &now);
+            spotnik_checkpoint_committed(checkpoint[i], step);
+            spotnik_checkpoint_boundary(checkpoint[i], step,
+                                        step == EVERY ? SPOTNIK_BOUNDARY_WITHIN
+                                                      : SPOTNIK_BOUNDARY_BETWEEN);
+            assert_int_equal(checkpoint[i]->taken_step, step == EVERY ? 0 : step);
+        }
+    }
+    train(EVERY + 2, 0);
+    for (uint32_t i = MEMBERS; i-- > 0;)
+        spotnik_checkpoint_finish(checkpoint[i], true, HOUR_NS);
+    assert_int_equal(checkpoint[0]->info.complete_step, EVERY + 1);
+}
+
 TEST_WITH(after_the_last_step, setup, teardown)
 {
     spotnik_step last = { .number = 3, .view_epoch = 3, .size = MEMBERS };
@@ -242,7 +264,7 @@ TEST_WITH(after_the_last_step, setup, teardown)
         last.rank = i;
         spotnik_checkpoint_begun(checkpoint[i], &last);
         spotnik_checkpoint_committed(checkpoint[i], 3);
-        spotnik_checkpoint_boundary(checkpoint[i], 3, true);
+        spotnik_checkpoint_boundary(checkpoint[i], 3, SPOTNIK_BOUNDARY_LAST);
     }
     assert_true(checkpoint[0]->slot.last);
     spotnik_checkpoint_finish(checkpoint[1], true, HOUR_NS);

@@ -9,7 +9,7 @@
 static bool is_ended(struct seeker *member)
 {
     spotnik_step step;
-    int rc = spotnik_runtime_step_begin(member->runtime, &step);
+    int rc = spotnik_runtime_step_begin(member->runtime, false, &step);
     if (rc == 0)
         rc = spotnik_runtime_step_commit(member->runtime);
     assert_true(rc == 0 || rc == SPOTNIK_ERR_LINEAGE);
@@ -117,9 +117,9 @@ TEST(one_that_was_stopped_looks_first)
     alone_open(&member);
     uint64_t before_ns = boot_ns();
     spotnik_runtime_looked(member.runtime, before_ns, 3600 * SECOND);
-    assert_int_equal(spotnik_runtime_step_begin(member.runtime, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(member.runtime, false, &step), 0);
     assert_int_equal(spotnik_runtime_step_commit(member.runtime), 0);
-    assert_int_equal(spotnik_runtime_step_begin(member.runtime, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(member.runtime, false, &step), 0);
     spotnik_runtime_looked(member.runtime, before_ns, 2); /* so it was away for longer than that */
     assert_int_equal(spotnik_runtime_step_commit(member.runtime), SPOTNIK_ERR_AGAIN);
     spotnik_runtime_looked(member.runtime, before_ns, 3600 * SECOND); /* a look of before */
@@ -146,11 +146,11 @@ TEST(one_that_was_parked_for_long_looks_first)
     alone_open(&member);
     spotnik_runtime_looked(member.runtime, boot_ns(), 3600 * SECOND);
     park(&member, SECOND);
-    assert_int_equal(spotnik_runtime_step_begin(member.runtime, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(member.runtime, false, &step), 0);
     assert_int_equal(spotnik_runtime_step_commit(member.runtime), 0);
     spotnik_runtime_looked(member.runtime, boot_ns(), 4 * SECOND);
     park(&member, 3 * SECOND);
-    assert_int_equal(spotnik_runtime_step_begin(member.runtime, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(member.runtime, false, &step), 0);
     assert_int_equal(spotnik_runtime_step_commit(member.runtime), SPOTNIK_ERR_AGAIN);
     park(&member, 0);
     assert_int_equal(spotnik_runtime_step_commit(member.runtime), SPOTNIK_ERR_AGAIN);

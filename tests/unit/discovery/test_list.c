@@ -231,7 +231,7 @@ TEST(two_jobs_that_meet_go_on)
     struct seeker *of[] = { &one, &other };
     for (int i = 0; i < 2; i++) {
         spotnik_step step;
-        assert_int_equal(spotnik_runtime_step_begin(of[i]->runtime, &step), 0);
+        assert_int_equal(spotnik_runtime_step_begin(of[i]->runtime, false, &step), 0);
         assert_int_equal(spotnik_runtime_step_commit(of[i]->runtime), 0);
         assert_int_equal(step.size, 1);
         seeker_close(of[i]);

@@ -39,7 +39,7 @@ static void falsify(void *context, uint64_t step, uint32_t count,
 
 static int step_run(struct worker *worker, spotnik_step *step)
 {
-    int rc = spotnik_runtime_step_begin(worker->runtime, step);
+    int rc = spotnik_runtime_step_begin(worker->runtime, false, step);
     for (unsigned i = 0; rc == 0 && i < COUNT; i++)
         worker->result[i] = (float)((worker->index + 1) * (i % 7));
     if (rc == 0)

@@ -36,7 +36,7 @@ static void *worker_main(void *context)
     static float data[MEMBERS][COUNT];
     struct worker *worker = context;
     spotnik_step step;
-    worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+    worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
     if (worker->rc == 0)
         worker->rc = spotnik_runtime_allreduce(worker->runtime, 0,
                                                data[spotnik_runtime_id(worker->runtime).low - 1],

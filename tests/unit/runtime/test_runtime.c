@@ -64,7 +64,7 @@ static void *worker_main(void *context)
     spotnik_step step;
     worker->equal = true;
     while (worker->committed < worker->steps) {
-        worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+        worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
         if (worker->rc != 0 || !fill_and_start(worker, sum, mean, step.number))
             break;
         if (worker->die_after != 0 && step.number == worker->die_after) {
@@ -208,7 +208,7 @@ static int step_of(struct spotnik_runtime *runtime, size_t count)
 {
     float data[8] = { 0 };
     spotnik_step step;
-    int rc = spotnik_runtime_step_begin(runtime, &step);
+    int rc = spotnik_runtime_step_begin(runtime, false, &step);
     if (rc == 0)
         rc = spotnik_runtime_allreduce(runtime, 0, data, count, SPOTNIK_F32, SPOTNIK_SUM);
     return rc == 0 ? spotnik_runtime_step_commit(runtime) : rc;
@@ -265,8 +265,8 @@ TEST(wrong_calls_are_refused)
     assert_int_equal(spotnik_runtime_step_commit(runtime), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_runtime_allreduce(runtime, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM),
                      SPOTNIK_ERR_STATE);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), 0);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), SPOTNIK_ERR_STATE);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), SPOTNIK_ERR_STATE);
     assert_int_equal(spotnik_runtime_allreduce(runtime, SPOTNIK_BUCKETS_MAX, data, 4, SPOTNIK_F32,
                                                SPOTNIK_SUM),
                      SPOTNIK_ERR_LIMIT);
@@ -293,7 +293,7 @@ TEST(notice_ends_the_wait)
     assert_int_equal(spotnik_runtime_new(&config, &runtime), 0);
     spotnik_runtime_found(runtime, NULL, NULL);
     spotnik_runtime_notice(runtime);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), SPOTNIK_ERR_LEAVING);
     assert_int_equal(spotnik_runtime_leave(runtime, PATIENCE_NS), 0);
     spotnik_runtime_free(runtime, true);
 }
@@ -310,10 +310,10 @@ TEST(joiner_with_a_notice_does_not_ask)
     assert_int_equal(spotnik_runtime_new(&config, &runtime), 0);
     spotnik_runtime_join(runtime, cluster_id(9), 0);
     spotnik_runtime_notice(runtime);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), SPOTNIK_ERR_LEAVING);
     spotnik_runtime_enter(runtime, &sponsor);
     assert_false(runtime->entering);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), SPOTNIK_ERR_LEAVING);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), SPOTNIK_ERR_LEAVING);
     spotnik_runtime_free(runtime, true);
 }
 
@@ -412,7 +412,7 @@ TEST(nonsense_after_the_handshake)
     cluster_start(worker, 1);
     struct spotnik_runtime *runtime = worker[0].runtime;
     struct spotnik_credentials good = *spotnik_runtime_credentials(runtime);
-    assert_int_equal(spotnik_runtime_step_begin(runtime, &step), 0);
+    assert_int_equal(spotnik_runtime_step_begin(runtime, false, &step), 0);
     assert_int_equal(spotnik_runtime_allreduce(runtime, 0, data, 4, SPOTNIK_F32, SPOTNIK_SUM), 0);
     srand(2);
     for (unsigned i = 0; i < 40; i++) {

@@ -40,7 +40,7 @@ static void *worker_main(void *context)
     spotnik_step step;
 
     for (unsigned i = 0; i < worker->steps && worker->rc == 0; i++) {
-        worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+        worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
         if (worker->rc == 0)
             worker->rc =
                 spotnik_runtime_allreduce(worker->runtime, 0, data, 8, SPOTNIK_F32, SPOTNIK_MEAN);

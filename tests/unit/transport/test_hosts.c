@@ -140,7 +140,7 @@ static void *worker_main(void *context)
     spotnik_step step;
     worker->equal = true;
     while (worker->committed < STEPS) {
-        worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+        worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
         if (worker->rc == 0)
             worker->rc = reduce(worker, sum, mean, small, step.number);
         if (worker->rc == 0 && worker->die_after != 0 && step.number == worker->die_after) {

@@ -51,7 +51,7 @@ static void *worker_main(void *context)
     struct worker *worker = context;
     spotnik_step step;
     for (unsigned i = 0; i < STEPS && worker->rc == 0; i++) {
-        worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+        worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
         uint64_t before = received(worker->runtime);
         if (worker->rc == 0)
             worker->rc = spotnik_runtime_allreduce(worker->runtime, 0, worker->data, COUNT,

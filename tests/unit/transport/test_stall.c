@@ -44,7 +44,7 @@ static void *worker_main(void *context)
     spotnik_step step;
     for (unsigned i = 0; i < worker->steps && worker->rc == 0; i++) {
         uint64_t begin_ns = spotnik_clock_ns();
-        worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+        worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
         for (uint32_t k = 0; k < BUCKETS && worker->rc == 0; k++)
             worker->rc = spotnik_runtime_allreduce(worker->runtime, k, data[index][k], COUNT,
                                                    SPOTNIK_F32, SPOTNIK_SUM);

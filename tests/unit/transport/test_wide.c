@@ -37,7 +37,7 @@ struct worker {
 static void step(struct worker *worker, float *data)
 {
     spotnik_step step;
-    worker->rc = spotnik_runtime_step_begin(worker->runtime, &step);
+    worker->rc = spotnik_runtime_step_begin(worker->runtime, false, &step);
     for (unsigned i = 0; worker->rc == 0 && i < COUNT; i++)
         data[i] = (float)((worker->index + 1) * (i % 11) + step.number);
     if (worker->rc == 0)
@@ -146,7 +146,7 @@ TEST(a_long_first_step_is_enough)
     for (unsigned i = 0; i < MEMBERS; i++) {
         spotnik_step step;
         data[i] = calloc(LONG_COUNT, sizeof(float));
-        assert_int_equal(spotnik_runtime_step_begin(worker[i].runtime, &step), 0);
+        assert_int_equal(spotnik_runtime_step_begin(worker[i].runtime, false, &step), 0);
         assert_int_equal(spotnik_runtime_allreduce(worker[i].runtime, 0, data[i], LONG_COUNT,
                                                    SPOTNIK_F32, SPOTNIK_SUM),
                          0);
