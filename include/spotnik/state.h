@@ -48,8 +48,8 @@ SPOTNIK_API int spotnik_state_changed(spotnik_job *job);
 /**
  * The next step goes on with the batch of the last one, as the generator's step of a GAN does. A
  * program that is started again cannot go on there: the samples are consumed. So no checkpoint is
- * taken between the two, and no notice ends the loop there; what was due comes at the boundary after.
- * Call it before that spotnik_step_begin(), on all members. Errors: STATE (inside a step).
+ * taken between the two, and no notice ends the loop there: what was due comes at the boundary
+ * after. Call it before that spotnik_step_begin(), on all members. Errors: STATE (inside a step).
  */
 SPOTNIK_API int spotnik_batch_continue(spotnik_job *job);
 

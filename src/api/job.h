@@ -107,7 +107,7 @@ struct spotnik_job {
     struct spotnik_step_stats_table *agreed; /* NULL: no decision uses it */
     bool barrier;                            /* the begun step is that of spotnik_barrier() */
     bool continues; /* the step to be begun goes on with the batch of the last one */
-    bool noticed; /* any thread, signal handlers: __atomic builtins only */
+    bool noticed;   /* any thread, signal handlers: __atomic builtins only */
     uint64_t born_ns;
     struct spotnik_sync_shown sync_shown;
     struct spotnik_rate rate;

@@ -8,6 +8,7 @@
 
 #include "api/job.h"
 #include "base/error.h"
+#include "spotnik/state.h"
 #include "transfer/thread.h"
 
 static bool is_finished(struct spotnik_job *job)

@@ -17,6 +17,7 @@ from ._log import log
 
 _NODES = 64  # of the graph that are looked at, from the loss on
 _SUM = 2  # what a node of a criterion keeps of reduction="sum"
+_PADDED = "targets of -100, which it leaves out: call spotnik.weigh((y != -100).sum()) before backward()"
 _IGNORED = (1 << 64) - 100  # what it keeps where no ignore_index was given
 
 
@@ -48,7 +49,7 @@ def _has_weight(node: Any) -> bool:
         return True
 
 
-def divisor_of(node: Any) -> Optional[str]:
+def divisor_of(node: Any, padded: bool) -> Optional[str]:
     """By what a criterion divides its loss, in place of samples, as words for the user; None: nothing is known."""
     if getattr(node, "_saved_reduction", None) == _SUM:
         return 'reduction="sum", which divides it by nothing: multiply it by batch_size / len(batch)'
@@ -58,12 +59,20 @@ def divisor_of(node: Any) -> Optional[str]:
         return "class weights, by whose sum it is divided: call spotnik.weigh(weight[y].sum()) before backward()"
     if node._saved_ignore_index not in (_IGNORED, -100):
         return "ignore_index: call spotnik.weigh((y != ignore_index).sum()) before backward()"
-    return None
+    return _PADDED if padded else None
 
 
-def look() -> None:
+def is_padded(batch: Any) -> bool:
+    """Are there whole numbers in the batch which a criterion leaves out, if nobody says another?"""
+    if isinstance(batch, torch.Tensor):
+        return batch.dtype == torch.int64 and batch.device.type == "cpu" and bool((batch == -100).any())
+    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else ()
+    return any(map(is_padded, parts))
+
+
+def look(padded: bool) -> None:
     """Tell the program of a loss that is no mean over samples, from within its backward()."""
-    found = next((words for words in map(divisor_of, _nodes(_roots())) if words), None)
+    found = next((words for words in (divisor_of(node, padded) for node in _nodes(_roots())) if words), None)
     if found:
         log.warning(
             "the loss has %s. Else the training depends on the number of members, since a step averages gradients by "

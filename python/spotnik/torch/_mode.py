@@ -8,7 +8,7 @@ mode wherever the three differ; what they do alike stands in the session.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from ..errors import StateError
 from ..job import Job, Step
@@ -29,6 +29,7 @@ class AtBackward:
 
     strategy: Optional[Strategy] = None
     _came = ""  # samples of a mini-batch that are fewer than were dealt, as words
+    _padded = False  # has a batch, before the first look, targets that a criterion leaves out?
     _tells_of_dropped = True
     averages = True  #: does optimizer.step() of the program apply an average?
     is_sharded = False  #: has this process a part of the model?
@@ -117,6 +118,10 @@ class AtBackward:
         if self._session.running.step is not None and self.gradients.passes < self.gradients.accumulate:
             self.gradients.weights.deal(self.gradients.passes, samples)
 
+    def dealt(self, batch: Any) -> None:
+        """The loader hands out a mini-batch."""
+        self._padded |= not self._has_looked and means.is_padded(batch)
+
     def came(self, samples: int, dealt: int) -> None:
         """The collate function has made a mini-batch of fewer samples than were dealt."""
         self._came = f"{samples} of {dealt}"
@@ -159,7 +164,7 @@ class AtBackward:
         if not (self._has_looked or session.solo or self.is_idle(step)):
             self._has_looked = True
             if gradients.weights.count is None:
-                means.look()
+                means.look(self._padded)
         if self._came and self._tells_of_dropped and gradients.weights.count is None and not session.solo:
             means.tell_of_dropped(self._came)
             self._tells_of_dropped = False

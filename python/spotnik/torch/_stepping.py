@@ -73,7 +73,7 @@ class InTurns(AtBackward):
             self._pass_over()
 
     def ready(self) -> None:
-        """Nothing comes between two optimisers of a batch: a program that is started again has no batch to go on with."""
+        """Nothing comes between the optimisers of a batch: a program that starts again has no batch to go on with."""
         if self.turn:
             self._session.membership.open_job.batch_continue()
 

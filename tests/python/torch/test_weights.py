@@ -313,6 +313,7 @@ def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> Non
     net, opt = network()
     criterion = {
         "mean": nn.CrossEntropyLoss(),
+        "padded": nn.CrossEntropyLoss(),
         "smoothed": nn.CrossEntropyLoss(label_smoothing=0.1),
         "sum": nn.CrossEntropyLoss(reduction="sum"),
         "squares": lambda z, y: nn.functional.mse_loss(z[:, 0], y.double(), reduction="sum") / 7 + z.pow(2).mean(),
@@ -320,7 +321,10 @@ def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> Non
         "ignored": nn.CrossEntropyLoss(ignore_index=0),
     }[loss]
     spotnik.prepare(net, opt)
-    for x, y in spotnik.shard(DataLoader(data(), batch_size=BATCH)):
+    rows = data()
+    if loss == "padded":
+        rows.tensors[1][::5] = -100
+    for x, y in spotnik.shard(DataLoader(rows, batch_size=BATCH)):
         value = criterion(net(x), y)
         if weighs and (not sometimes or spotnik.rank() == 0):
             spotnik.weigh(len(x))
@@ -338,6 +342,7 @@ def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> Non
         ("sum", False, r"multiply it by batch_size / len\(batch\)"),
         ("squares", False, r"multiply it by batch_size / len\(batch\)"),
         ("classes", False, r"spotnik.weigh\(weight\[y\].sum\(\)\)"),
+        ("padded", False, r"spotnik.weigh\(\(y != -100\).sum\(\)\)"),
         ("ignored", False, r"spotnik.weigh\(\(y != ignore_index\).sum\(\)\)"),
         ("classes", True, ""),
     ],
