@@ -174,14 +174,20 @@ int spotnik_rendezvous_lead(const char *name, uint32_t size, int memory, uint64_
     int rc = name_take(name, &fd);
     if (rc != 0)
         return rc;
-    while (count < size && wait_readable(fd, until_ns)) {
+    while (rc == 0 && count < size && wait_readable(fd, until_ns)) {
         int one = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (one < 0 && (errno == EMFILE || errno == ENFILE))
+            rc =
+                spotnik_error_return(SPOTNIK_ERR_SYSTEM,
+                                     "cannot take in a process of the group: %m (raise ulimit -n)");
         if (one < 0)
             continue;
         count += serve(one, size, memory, come);
         close(one);
     }
     close(fd);
+    if (rc != 0)
+        return rc;
     return count == size ? 0 : missing_return(come, size);
 }
 

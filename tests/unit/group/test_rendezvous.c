@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the processes of a group meet. Claims: each follower gets the leader's own memory, whoever
  * comes first; a second process of one rank, one of another size and a connection that says nothing
- * are refused or dropped, and the group meets all the same; who waits in vain is told for whom. */
+ * are refused or dropped, and the group meets all the same; who waits in vain is told for whom;
+ * a leader that cannot accept says so. */
 #include "group/rendezvous.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -70,6 +72,25 @@ static int lead(void *context, uint32_t rank)
 
     (void)rank;
     return -spotnik_rendezvous_lead(meeting->name, SIZE, memory_with('l'), meeting->until_ns);
+}
+
+/* With two descriptors to spare: the memory, and where it listens. */
+static int lead_with_few(void *context, uint32_t rank)
+{
+    int next = dup(0);
+    struct rlimit limit = { (rlim_t)next + 2, (rlim_t)next + 2 };
+
+    close(next);
+    return setrlimit(RLIMIT_NOFILE, &limit) ? 200 : lead(context, rank);
+}
+
+TEST(a_leader_without_descriptors_says_so)
+{
+    struct meeting meeting = meeting_new(30 * SPOTNIK_S);
+    pid_t leader = process_start(lead_with_few, &meeting, 0);
+
+    assert_int_not_equal(follow(&meeting, 1), 'l');
+    assert_int_equal(process_end(leader), -SPOTNIK_ERR_SYSTEM);
 }
 
 TEST(a_second_one_and_another_size_are_refused)
