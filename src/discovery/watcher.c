@@ -120,12 +120,14 @@ static int names_read(struct spotnik_watcher *watch, struct spotnik_objects *sto
 
 /* ---- contents ---- */
 
-/* A process that only looks for the job says nothing of one. */
-static bool stands_for_a_job(const struct spotnik_watcher_entry *entry)
+/* A process that looks for the job stands for none. Nor does one that is about to found: it has
+ * entered, and names no founding. */
+static uint64_t stands_for(const struct spotnik_watcher_entry *entry)
 {
-    if (entry->reading == SPOTNIK_READING_RECORD)
-        return entry->record.standing != SPOTNIK_STANDING_SEEKING;
-    return entry->reading != SPOTNIK_READING_ABSENT;
+    return entry->reading == SPOTNIK_READING_RECORD
+                   && entry->record.standing != SPOTNIK_STANDING_SEEKING
+               ? entry->record.founding
+               : 0;
 }
 
 static void read_again(struct spotnik_watcher_entry *entry, const struct spotnik_credentials *self,
@@ -133,7 +135,7 @@ static void read_again(struct spotnik_watcher_entry *entry, const struct spotnik
 {
     uint64_t before = entry->print;
     bool known = entry->reading != SPOTNIK_READING_ABSENT;
-    entry->stood = stands_for_a_job(entry);
+    entry->stood_for = stands_for(entry);
     entry->before_ns = entry->unchanged_ns;
     entry->reading =
         spotnik_record_read(self, store, entry->name, &entry->record, &entry->print, &entry->error);
@@ -177,9 +179,9 @@ int spotnik_watcher_look(struct spotnik_watcher *watch, const struct spotnik_cre
 
 static bool is_news(const struct spotnik_watcher_entry *entry, uint64_t stale_ns)
 {
-    bool entered = entry->reading == SPOTNIK_READING_RECORD && entry->record.founding != 0
-                   && stands_for_a_job(entry) && !entry->stood;
-    return entered || (entry->before_ns >= stale_ns && entry->unchanged_ns == 0);
+    uint64_t founding = stands_for(entry);
+    return (founding != 0 && founding != entry->stood_for)
+           || (entry->before_ns >= stale_ns && entry->unchanged_ns == 0);
 }
 
 bool spotnik_watcher_has_woken(struct spotnik_watcher *watch,

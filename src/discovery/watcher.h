@@ -20,7 +20,7 @@ struct spotnik_watcher_entry {
     uint64_t print;        /* 0: the directory does not even say whether the file is another one */
     uint64_t unchanged_ns; /* watched, and the same all the time */
     uint64_t before_ns;    /* that, in the look before */
-    bool stood;            /* in the look before it stood for a member of a job */
+    uint64_t stood_for;    /* the founding that it stood for in the look before; 0: none */
 };
 
 struct spotnik_watcher {

@@ -73,6 +73,25 @@ TEST_WITH(a_number_that_nobody_would_read_founds_nothing, directory_make, direct
     seeker_close(&newcomer);
 }
 
+/* It was about to found at our look before. Whatever became of its founding record, it is in a job
+ * now. */
+TEST_WITH(a_founder_that_names_its_founding_has_woken, directory_make, directory_clear)
+{
+    struct spotnik_watcher watch = { .count = 0 };
+    struct spotnik_runtime_config config;
+    struct spotnik_record record = stranger_make(50);
+    cluster_config(&config, 1);
+    record_put(&record);
+    assert_int_equal(spotnik_watcher_look(&watch, &config.credentials, store, 0), 0);
+    assert_false(spotnik_watcher_has_woken(&watch, &config.credentials, store, STALE_NS, 0));
+    record.founding = record.root = 88;
+    record.generation = 1;
+    record_put(&record);
+    assert_true(spotnik_watcher_has_woken(&watch, &config.credentials, store, STALE_NS, 0));
+    assert_false(spotnik_watcher_has_woken(&watch, &config.credentials, store, STALE_NS, 0));
+    spotnik_watcher_done(&watch);
+}
+
 int main(void)
 {
     setenv("SPOTNIK_STALE_MS", "2000", 1);
