@@ -140,8 +140,9 @@ static void refresh_note(const struct ask *ask, uint64_t begun_ns)
         || sscanf(at, "\ncounter %llu %llu", &counter, &every_ms) != 2)
         return;
     process->refreshed_ns = begun_ns;
+    process->every_ns = every_ms * SPOTNIK_MS;
     process->stale_ns =
-        3 * every_ms * SPOTNIK_MS > world.stale_ns ? 3 * every_ms * SPOTNIK_MS : world.stale_ns;
+        3 * process->every_ns > world.stale_ns ? 3 * process->every_ns : world.stale_ns;
 }
 
 /* The status of HTTP, 0: no answer came. */

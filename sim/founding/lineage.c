@@ -405,6 +405,17 @@ bool lineages_are_hidden(void)
     return false;
 }
 
+/* The longest time until a member looks for a younger founding. */
+static uint64_t looks_within_ns(const struct lineage *lineage)
+{
+    uint64_t most_ns = 0;
+
+    for (uint32_t i = 0; i < lineage->size; i++)
+        if (lineage->member[i]->every_ns > most_ns)
+            most_ns = lineage->member[i]->every_ns;
+    return most_ns;
+}
+
 static void beside(struct lineage *elder, struct lineage *younger)
 {
     if (!(younger->excuses >> (elder - world.lineage) & 1)) {
@@ -419,10 +430,11 @@ static void beside(struct lineage *elder, struct lineage *younger)
         return;
     }
     elder->beside_ns = elder->beside_ns != 0 ? elder->beside_ns : task_now_ns();
-    if (spotnik_time_since(task_now_ns(), elder->beside_ns) > BESIDE_NS)
+    uint64_t most_ns = BESIDE_NS + looks_within_ns(elder);
+    if (spotnik_time_since(task_now_ns(), elder->beside_ns) > most_ns)
         world_break(
             "two lineages go on side by side for %.0f s, though all their members see the folder",
-            (double)BESIDE_NS / 1e9);
+            (double)most_ns / 1e9);
 }
 
 /* A newcomer founds. A member of the lineage before, cut off when all others were told to go, has

@@ -74,6 +74,7 @@ struct spotnik_runtime {
     uint64_t parted_ns;    /* since when it is in no majority; 0: it is */
     uint64_t refreshed_ns; /* world time: when its last good refresh of its record began */
     uint64_t stale_ns;     /* T, or what it takes until that record is stale */
+    uint64_t every_ns;     /* a bucket: until it refreshes that record, and looks, again */
     /* when it ran last; when its last look at the folder began; since when it must look again
      * before it commits (0: it need not) */
     uint64_t event_ns, looked_ns, barred_ns;
