@@ -39,7 +39,7 @@ static const char help[] =
     "them\n"
     "  verify    read all of each complete checkpoint, or of those named, and compare lengths, "
     "layout and hashes.\n"
-    "            Exit status 1 when one is damaged\n"
+    "            Exit status 1 when one is damaged, or could not be read\n"
     "  prune     delete all but the KEEP newest complete ones [3], whichever life of the job wrote "
     "them, and the\n"
     "            incomplete ones that are older\n"
@@ -128,6 +128,19 @@ static const char *signature_of(const struct command *command,
     return manifest->state == SPOTNIK_MANIFEST_SIGNED ? "signed" : "unsigned";
 }
 
+/* The disk or the server did not give it: that says nothing of the checkpoint. */
+static bool is_unread(int rc)
+{
+    return rc == SPOTNIK_ERR_SYSTEM;
+}
+
+static const char *state_of(int rc, const struct spotnik_checkpoint_store_entry *entry)
+{
+    if (!entry->written_s)
+        return "incomplete";
+    return is_unread(rc) ? "not read" : "damaged";
+}
+
 static int list_one(const struct command *command,
                     const struct spotnik_checkpoint_store_entry *entry)
 {
@@ -139,11 +152,11 @@ static int list_one(const struct command *command,
     if (!rc)
         print_manifest(manifest);
     else
-        printf("%12" PRIu64 " %7s %12s  %-32s", entry->step, "", "",
-               entry->written_s ? "damaged" : "incomplete");
+        printf("%12" PRIu64 " %7s %12s  %-32s", entry->step, "", "", state_of(rc, entry));
     printf("  %-11s  %s\n", rc ? "" : signature_of(command, manifest), entry->name);
     if (rc && entry->written_s)
-        printf("%14s%s\n", "", spotnik_last_error());
+        printf("%14s%s%s\n", "", spotnik_last_error(),
+               is_unread(rc) ? "; try again once it can be read" : "");
     if (manifest)
         spotnik_manifest_done(manifest);
     free(manifest);
@@ -193,7 +206,8 @@ static int verify_one(const struct command *command, const char *name)
         printf("  %s: good, %s\n", name, signature_of(command, manifest));
         spotnik_manifest_done(manifest);
     } else {
-        printf("%s: NOT USABLE: %s\n", name, spotnik_last_error());
+        printf("%s: %s: %s\n", name, is_unread(rc) ? "NOT READ, try again" : "NOT USABLE",
+               spotnik_last_error());
     }
     free(manifest);
     return rc != 0;
