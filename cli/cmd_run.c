@@ -117,7 +117,7 @@ static const char help[] =
     "      --noise WHAT             scale: measure the noise scale of the gradients                "
     "          [off]\n"
     "      --http-token-file FILE   token that readers of the page must show\n"
-    "      --events DIR             folder of the event log, or off                        [events "
+    "      --events DIR             folder or bucket of the event log, or off              [events "
     "in the checkpoints]\n"
     "      --trace DIR              each worker writes a trace there, for spotnik trace\n"
     "      --dump DIR               folder for dumps of the flight recorder, or off         [dumps "

@@ -140,17 +140,17 @@ def read(folder: str) -> History:
     paths = sorted(glob.glob(os.path.join(inner if os.path.isdir(inner) else folder, "*.jsonl")))
     if not paths:
         sys.exit(f"spotnik report: no event log in {folder}. Name the folder of the checkpoints, or what SPOTNIK_EVENTS named.")
-    everything: list[Event] = []
-    processes = []
+    of_member: dict[str, list[Event]] = {}
     bad = 0
     for path in paths:
         lines, wrong = read_file(path)
         bad += wrong
-        everything += lines
-        if lines:
-            processes.append(process_of(lines))
-    if not processes:
+        if lines:  # from a bucket it comes in parts: MEMBER.NUMBER.jsonl
+            of_member.setdefault(os.path.basename(path).split(".")[0], []).extend(lines)
+    if not of_member:
         sys.exit(f"spotnik report: the event log in {folder} holds no whole line")
+    processes = [process_of(lines) for lines in of_member.values()]
+    everything = [line for lines in of_member.values() for line in lines]
     everything.sort(key=lambda event: event["t"])
     samples = [event for event in everything if event["event"] == "sample"]
     events = once([event for event in everything if event["event"] != "sample"])
@@ -464,8 +464,9 @@ def write_markdown(history: History, wanted: argparse.Namespace, drawn: list[tup
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="spotnik report", description="Tell what a job has done, lost and cost, from its event log.",
-                                     epilog="The log is in the folder `events` beside the checkpoints, or where SPOTNIK_EVENTS says.")
-    parser.add_argument("folder", nargs="?", default=os.environ.get("SPOTNIK_CHECKPOINT"), help="folder of the checkpoints, or of the log [SPOTNIK_CHECKPOINT]")
+                                     epilog="The log is in the folder `events` beside the checkpoints, or where SPOTNIK_EVENTS says, a bucket or a folder. "
+                                            "spotnik report --save FOLDER s3://BUCKET/NAME copies what is new from a bucket to a folder.")
+    parser.add_argument("folder", nargs="?", default=os.environ.get("SPOTNIK_CHECKPOINT"), help="folder of the checkpoints, or folder or bucket of the log [SPOTNIK_CHECKPOINT]")
     parser.add_argument("-o", "--output", metavar="STEM", default="spotnik-report", help="write STEM.html, STEM.md and STEM-*.svg [spotnik-report]")
     parser.add_argument("--title", help="the heading [What job NAME did]")
     parser.add_argument("--budget", type=float, metavar="DOLLARS", help="what was planned [SPOTNIK_BUDGET]")

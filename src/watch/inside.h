@@ -86,7 +86,8 @@ struct spotnik_watch {
     struct before before;
     uint64_t checkpoint_seen_ns, next_sample_ns, sample_pause_ns, next_point_ns;
     struct spotnik_said_rate rate;
-    int file; /* the event log; -1: none */
+    int file;                                /* the event log in a folder; -1: none */
+    struct spotnik_watch_uploader *uploader; /* the event log in a bucket; NULL: none */
     bool file_broken;
 
     /* of what follows; held for copies and for writing text, never while waiting */
@@ -128,6 +129,14 @@ void spotnik_watch_compare(struct spotnik_watch *watch, const struct spotnik_wat
 /* log_file.c */
 int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd);
 bool spotnik_watch_log_write(int fd, const char *line, bool lasting);
+
+/* log_bucket.c: one thread calls; _write() returns false with errno while the bucket takes nothing,
+ * and sends the line later. _quit() sends the rest, and waits 10 s at most. Accepts NULL. */
+int spotnik_watch_uploader_new(const char *where, const char *member,
+                               struct spotnik_watch_uploader **ret);
+bool spotnik_watch_uploader_write(struct spotnik_watch_uploader *uploader, const char *line,
+                                  bool lasting);
+void spotnik_watch_uploader_quit(struct spotnik_watch_uploader *uploader);
 
 /* peer_poller.c: the thread that asks other members. */
 void *spotnik_watch_ask(void *watch);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "store/store.h"
 #include "watch/inside.h"
 
 int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd)
@@ -17,11 +18,10 @@ int spotnik_watch_log_open(const char *dir, const char *member, int *ret_fd)
     char path[4096];
 
     if (strstr(dir, "://"))
-        return spotnik_error_return(
-            SPOTNIK_ERR_ARGUMENT,
-            "SPOTNIK_EVENTS (--events) is %.200s: the event log is appended "
-            "to, so it needs a folder; name one, or off",
-            dir);
+        return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,
+                                    "SPOTNIK_EVENTS (--events) is %.200s, which is no folder and "
+                                    "no bucket: write a folder, " SPOTNIK_OBJECTS_URLS ", or off",
+                                    dir);
     dir += strncmp(dir, "file:", 5) ? 0 : 5;
     if (mkdir(dir, 0700) && errno != EEXIST)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM,

@@ -116,11 +116,15 @@ static void tell_program(struct spotnik_watch *watch, const spotnik_job_status *
 static void to_file(struct spotnik_watch *watch, const spotnik_job_status *of,
                     enum spotnik_said kind, const char *line)
 {
-    if (watch->file < 0 || kind == SPOTNIK_SAID_EVENTS_TROUBLE || !is_for_the_file(kind, of))
+    bool has_log = watch->file >= 0 || watch->uploader, lasting = kind != SPOTNIK_SAID_SAMPLE;
+
+    if (!has_log || kind == SPOTNIK_SAID_EVENTS_TROUBLE || !is_for_the_file(kind, of))
         return;
     bool was_broken = watch->file_broken;
 
-    watch->file_broken = !spotnik_watch_log_write(watch->file, line, kind != SPOTNIK_SAID_SAMPLE);
+    watch->file_broken = watch->uploader
+                             ? !spotnik_watch_uploader_write(watch->uploader, line, lasting)
+                             : !spotnik_watch_log_write(watch->file, line, lasting);
     if (watch->file_broken && !was_broken)
         spotnik_watch_say(watch, of, SPOTNIK_SAID_EVENTS_TROUBLE, "",
                           "the event log cannot be written: %m");

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "metrics/text.h"
+#include "store/store.h"
 #include "transfer/thread.h"
 #include "watch/inside.h"
 
@@ -179,6 +180,15 @@ static void say_start(struct spotnik_watch *watch)
                       watch->http ? "; its page is http://" : "", spotnik_watch_where(watch));
 }
 
+static int open_log(struct spotnik_watch *watch, const char *where)
+{
+    const char *member = watch->fresh->status.member;
+
+    return spotnik_objects_is_bucket(where)
+               ? spotnik_watch_uploader_new(where, member, &watch->uploader)
+               : spotnik_watch_log_open(where, member, &watch->file);
+}
+
 static int start(struct spotnik_watch *watch, const struct spotnik_watch_config *config)
 {
     int rc = 0;
@@ -191,7 +201,7 @@ static int start(struct spotnik_watch *watch, const struct spotnik_watch_config 
     config->look(config->context, watch->fresh);
     memcpy(watch->now, watch->fresh, sizeof *watch->now);
     if (config->events_dir)
-        rc = spotnik_watch_log_open(config->events_dir, watch->fresh->status.member, &watch->file);
+        rc = open_log(watch, config->events_dir);
     bool without_log = rc && !config->events_asked_for;
     char why[400] = "";
 
@@ -270,6 +280,8 @@ void spotnik_watch_quit(struct spotnik_watch *watch, const char *how)
     if (watch->file >= 0)
         close(watch->file);
     watch->file = -1;
+    spotnik_watch_uploader_quit(watch->uploader);
+    watch->uploader = NULL;
 }
 
 void spotnik_watch_free(struct spotnik_watch *watch)

@@ -27,9 +27,14 @@ struct spotnik_watch_config {
     /* SPOTNIK_HTTP; NULL: no server */
     const char *http;
     const char *token;      /* NULL: none */
-    const char *events_dir; /* where the event log is; NULL: none. Made when it is not there */
+    const char *events_dir; /* where the event log is; NULL: none. A folder is made */
     bool events_asked_for;  /* else a log that cannot be opened is a message, and no error */
 };
+
+/* The event log in a bucket (log_bucket.c): these names, by member and number, each of at most so
+ * many bytes. */
+#define SPOTNIK_WATCH_PART_NAME "%s.%06u.jsonl"
+#define SPOTNIK_WATCH_PART_MAX ((size_t)1 << 20)
 
 struct spotnik_watch;
 

@@ -67,15 +67,15 @@ TEST(an_altered_message_is_told_once)
     assert_int_equal(watch.event_count, before + 1);
 }
 
-/* Claim: a bucket is refused in words, and makes no folder of its name; "file:" names one. */
-TEST(a_log_needs_a_folder)
+/* Claim: another URL is refused in words, and makes no folder of its name; "file:" names one. */
+TEST(a_log_needs_a_folder_or_a_bucket)
 {
     char dir[64] = "/tmp/spotnik-log-XXXXXX", place[96], path[128];
     int fd;
 
-    assert_int_equal(spotnik_watch_log_open("s3://bucket/events", "member", &fd),
+    assert_int_equal(spotnik_watch_log_open("ftp://bucket/events", "member", &fd),
                      SPOTNIK_ERR_ARGUMENT);
-    assert_non_null(strstr(spotnik_last_error(), "needs a folder"));
+    assert_non_null(strstr(spotnik_last_error(), "no folder and no bucket"));
     assert_non_null(mkdtemp(dir));
     snprintf(place, sizeof place, "file:%s", dir);
     assert_int_equal(spotnik_watch_log_open(place, "member", &fd), 0);
