@@ -119,7 +119,8 @@ def resumed(case: Saved) -> None:
 def unread(case: Saved) -> None:
     """A manifest that the server does not give is not called damaged."""
     with case.bucket.lock:
-        case.bucket.away = max(key for key in case.bucket.objects if re.search("/step-.*/manifest.json$", key))
+        manifests = [key for key in case.bucket.objects if re.match(f"{case.place}/.*/manifest.json$", key)]
+        case.bucket.away = max(manifests)
     told = case.ask("checkpoint", "list", case.where)
     if not re.search(f" not read .* {case.bucket.away.split('/')[-2]}$", told, re.MULTILINE) or "damaged" in told:
         raise SystemExit(f"copied: a list with one whose manifest is away says\n{told}")
