@@ -98,6 +98,12 @@ def _check_layer(name: str, module: torch.nn.Module, is_sharded: bool) -> None:
             f"layer {name} is a SyncBatchNorm, which communicates by itself and cannot lose a member; use BatchNorm "
             "(its statistics are averaged after each step), spotnik.ghost_batchnorm(model, samples) or GroupNorm"
         )
+    if "DetectionModel" in kinds and any(kind.__module__.startswith("ultralytics.") for kind in type(module).__mro__):
+        raise ArgumentError(
+            f"{where} is ultralytics' {type(module).__name__}, whose loss is divided by the targets of this member's "
+            "share inside the model: it would be another training. Train it with one process; a classifier can have "
+            "members (docs/guide/recipes.md)"
+        )
     if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters(recurse=False)):
         raise ArgumentError(f"layer {name} is lazy and has no parameters yet; run a batch through the model first")
 

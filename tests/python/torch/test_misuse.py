@@ -83,6 +83,12 @@ def wrapped_by_fabric() -> None:
     spotnik.prepare(net, kind(net.parameters(), lr=0.1))
 
 
+def detector() -> nn.Module:
+    """As ultralytics' classes for poses, boxes and masks derive."""
+    base = type("DetectionModel", (nn.Linear,), {"__module__": "ultralytics.nn.tasks"})
+    return type("PoseModel", (base,), {})(3, 3)  # type: ignore[no-any-return]
+
+
 def state_made_late() -> None:
     """As optimisers do that average parameters every few steps."""
 
@@ -355,6 +361,7 @@ CASES: list[tuple[Callable[[], None], type[SpotnikError], str]] = [
         r"several devices \(cpu, meta\); move the model to one, model.to\(device\)",
     ),
     (prepare(lambda: nn.SyncBatchNorm(3), lambda: sgd(network())), ArgumentError, r"use BatchNorm"),
+    (prepare(detector, lambda: sgd(network())), ArgumentError, r"PoseModel, whose loss is divided by the targets"),
     (prepare(lambda: nn.LazyLinear(3), lambda: sgd(network())), ArgumentError, r"run a batch through the model first"),
     (shard(lambda: [1, 2]), ArgumentError, r"takes PyTorch's DataLoader, not list; use DataLoader"),
     (shard(Theirs), ArgumentError, r"takes PyTorch's DataLoader, not fastai's DataLoader; use a data set"),
