@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job of three whose members are killed and replaced while they train; then it is told when to stop."""
+"""Jobs whose members are killed: one by one, and replaced, until it is told when to stop; or all at once."""
 
 from __future__ import annotations
 
@@ -74,6 +74,29 @@ def disturb(job: Cluster, start: Callable[[], Member], kills: int, stop: Path) -
     assert not job.errors(), job.errors()
     assert kills == 0
     return int(stop.read_text())
+
+
+def total_loss(
+    make: Callable[..., Cluster], folder: Path, start: Callable[[Cluster], Any], since: int, checkpoints: int = 1
+) -> tuple[Cluster, Cluster, int]:
+    """Kill two members together, after step `since` and when `folder` has checkpoints; `start` starts one.
+
+    Returns their job, a job without members that goes on from there, and the last step that was told.
+    """
+    before, after, killed = make(minimum=2), make(minimum=2), 0
+    folder.mkdir()
+    for job in (before, after):
+        job.environment.update(SPOTNIK_CHECKPOINT=str(folder), SPOTNIK_CHECKPOINT_STEPS="7")
+    for _ in range(2):
+        start(before)
+    for _, line in before.events():
+        if line.get("step", 0) >= since and not killed and len(list(folder.rglob("manifest.json"))) >= checkpoints:
+            killed = line["step"]
+            for member in before.members:
+                before.kill(member)
+    assert killed, "they ended before"
+    assert not before.errors(), before.errors()
+    return before, after, killed
 
 
 def kill_the_one_that_shows(job: Cluster, train: Callable[..., None], stop: Path) -> Member:

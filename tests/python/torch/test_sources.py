@@ -16,7 +16,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell
-from disturb import KILLS, disturb
+from disturb import KILLS, disturb, total_loss
 from operator_names import name_operators
 from test_features import told
 from test_recipes import TORCHRUN
@@ -198,24 +198,19 @@ def test_each_record_once_under_kills(cluster: Make, tmp_path: Path, source: tup
 
 def test_after_a_total_loss_the_very_next_record(cluster: Make, tmp_path: Path, source: tuple[str, Path]) -> None:
     kind, folder = source
-    checkpoints, stop = tmp_path / "checkpoints", tmp_path / "stop"
-    checkpoints.mkdir()
-    before, after = cluster(minimum=2), cluster(minimum=2)
-    for job in (before, after):
-        job.environment.update(TORCHRUN, SPOTNIK_CHECKPOINT=str(checkpoints), SPOTNIK_CHECKPOINT_STEPS="7")
-        for _ in range(2 if job is before else 0):
-            job.start(train, folder=str(folder), stop=str(stop), kind=kind)
-    killed = 0
-    for _, line in before.events():
-        if line.get("step", 0) >= 10 and not killed and any(checkpoints.rglob("manifest.json")):
-            killed = line["step"]
-            for member in before.members:
-                before.kill(member)
+    stop = tmp_path / "stop"
+    settings = {"folder": str(folder), "stop": str(stop), "kind": kind}
+
+    def start(job: Cluster) -> None:
+        job.environment.update(TORCHRUN)
+        job.start(train, **settings)
+
+    before, after, killed = total_loss(cluster, tmp_path / "checkpoints", start, since=10)
     stop.write_text(str(killed + 20))
     for _ in range(2):
-        after.start(train, folder=str(folder), stop=str(stop), kind=kind)
+        start(after)
     after.wait()
-    assert not before.errors() and not after.errors()
+    assert not after.errors()
     first = min(ledger.agreed(after))
     assert 1 < first <= killed + 1
     check(before, kind)

@@ -10,6 +10,7 @@ from pathlib import Path
 import ledger
 import pytest
 from cluster import LIMIT_S, Cluster, alone
+from disturb import total_loss
 from programs import SAMPLES, elastic, replayed
 from test_exact import ROUNDING
 
@@ -18,25 +19,16 @@ Make = Callable[..., Cluster]
 
 @pytest.mark.quick
 def test_a_job_that_lost_every_member_resumes(cluster: Make, tmp_path: Path) -> None:
-    directory = tmp_path / "checkpoints"
-    directory.mkdir()
-    before, after = cluster(minimum=2), cluster(minimum=2)
-    for job in (before, after):
-        job.environment.update(SPOTNIK_CHECKPOINT=str(directory), SPOTNIK_CHECKPOINT_STEPS="7")
     settings = {"steps": 200, "compute_ms": 5}
+
+    def start(job: Cluster) -> None:
+        job.start(elastic, folder=str(job.folder), **settings)
+
+    before, after, killed = total_loss(cluster, tmp_path / "checkpoints", start, since=45)
     for _ in range(2):
-        before.start(elastic, folder=str(before.folder), **settings)
-    killed = 0
-    for _, line in before.events():  # a busy machine takes many steps to write a checkpoint
-        if line.get("step", 0) >= 45 and not killed and any(directory.rglob("manifest.json")):
-            killed = line["step"]
-            for member in before.members:
-                before.kill(member)
-    assert killed
-    for _ in range(2):
-        after.start(elastic, folder=str(after.folder), **settings)
+        start(after)
     after.wait()
-    assert not before.errors() and not after.errors()
+    assert not after.errors()
 
     second = ledger.agreed(after)
     first = min(second)
