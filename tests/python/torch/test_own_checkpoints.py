@@ -53,9 +53,13 @@ def train(tell: Tell, kept: str, stop: str, by_range: bool = False) -> None:
     tell(done=spotnik.step(), sum=sum(float(p.detach().sum()) for p in model.parameters()))
 
 
-@pytest.mark.parametrize("by_range", [False, True])
-def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(cluster: Make, tmp_path: Path, by_range: bool) -> None:
-    """Members, a joiner that has loaded a later file among them, end as one process that was never broken off.
+@pytest.mark.parametrize(("by_range", "killed"), [(False, False), (True, False), (False, True)])
+def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(
+    cluster: Make, tmp_path: Path, by_range: bool, killed: bool
+) -> None:
+    """Members end as one process that was never broken off, a joiner that has loaded a later file among them.
+
+    Those before them have ended, or were `killed` in an epoch.
 
     A joiner whose loop counts epochs by itself may stand aside in its first step until it has caught up. What it was
     dealt there is dealt again in the epoch, so later batches are larger, or another step is taken at its end, and the
@@ -63,18 +67,23 @@ def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(cluster: Make, tmp_p
     """
     stop, kept, before, after = tmp_path / "stop", str(tmp_path / "own.pt"), cluster(), cluster()
     settings: dict[str, Any] = {"kept": kept, "stop": str(stop), "by_range": by_range}
-    stop.write_text("4")
+    if not killed:
+        stop.write_text("4")
     before.gather(2)
     for _ in range(2):
         before.start(train, **settings)
-    before.wait()
-    assert not before.errors() and torch.load(kept, weights_only=True)["epochs"] == 4
-    stop.unlink()
+    for _, line in before.events():
+        for member in before.members if killed and line.get("epoch", 0) >= 4 else []:
+            if member.running:
+                before.kill(member)
+    epochs = torch.load(kept, weights_only=True)["epochs"]
+    assert not before.errors() and (epochs >= 4 if killed else epochs == 4)
+    stop.unlink(missing_ok=True)
     after.gather(2)
     for _ in range(2):
         after.start(train, **settings)
     for member, line in after.events():
-        if line.get("epoch") == 6 and len(after.members) == 2:
+        if line.get("epoch", 0) >= epochs + 2 and len(after.members) == 2:
             after.start(train, **settings)
         if member.number == 2 and "members" in line and not stop.exists():
             tell_to_stop(stop, line["epoch"] + 10)
@@ -82,10 +91,10 @@ def test_a_job_goes_on_from_a_file_of_its_own_and_is_joined(cluster: Make, tmp_p
     (tmp_path / "alone").mkdir()
     plain = alone(train, tmp_path / "alone", kept=str(tmp_path / "alone.pt"), stop=str(stop))[-1]
     first, second, joiner = (member.lines[0]["start"] for member in after.members)
-    assert first == second == 4 < joiner
+    assert first == second == epochs < joiner
     assert max(line["members"] for line in after.lines("members")) == 3
     ends = after.lines("done")
-    more = ends[0]["done"] - (plain["done"] - 4 * STEPS)
+    more = ends[0]["done"] - (plain["done"] - epochs * STEPS)
     assert len({line["done"] for line in ends}) == 1 and more in ((0, 1) if by_range else (0,))
     assert len({line["sum"] for line in ends}) == 1
     assert ends[0]["sum"] == pytest.approx(plain["sum"], abs=0.1 if by_range else 1e-9)

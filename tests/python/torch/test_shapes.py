@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import ledger
 import pytest
 import torch
 from cluster import Cluster, Member, Tell, alone
-from disturb import disturb
+from disturb import EPOCHS_MOST, disturb, total_loss
 from programs import SAMPLES, data
 from test_features import together, told
 from torch import nn
@@ -32,12 +35,18 @@ class Shape:
 
     commit = "backward"
     draws = False  #: does it draw its own batches, in order?
+    turns = 1  #: steps of the job for a batch
+    needs = "torch"
+    kept = Path()  #: for a file of its own
 
     def __init__(self) -> None:
         torch.manual_seed(3)
-        self.net: Any = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).double()
+        self.net: Any = self.network()
         self.opt: Any = self.optimizer()
         self.beside: list[Any] = []
+
+    def network(self) -> Any:
+        return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 2)).double()
 
     def optimizer(self) -> Any:
         return torch.optim.SGD(self.net.parameters(), lr=0.05, momentum=0.9)
@@ -55,8 +64,49 @@ class Shape:
         self.loss(x, y).backward()
         self.apply()
 
+    def turn(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
+        """Take step `number` of the job: a part of a batch, where that has several."""
+        self.step(x, y, number, job)
+
+    def prepare(self, loader: Any, **settings: Any) -> Any:
+        """Returns what yields the member's batches."""
+        spotnik.prepare(self.net, self.opt, *self.beside, commit=self.commit, **settings)
+        return None if self.draws else spotnik.shard(loader)
+
+    def ended(self, epoch: int) -> None:
+        """An epoch has ended."""
+
     def result(self) -> Iterator[torch.Tensor]:
         yield from self.net.parameters()
+
+
+class Telling(Shape):
+    """A model with a parameter for each sample: its gradient tells which samples the committed step has computed."""
+
+    trained = torch.ones(SAMPLES, dtype=torch.bool)  #: the samples that it trains with
+
+    def network(self) -> Any:
+        net = super().network()
+        self.seen = [self.mark(net)]
+        return net
+
+    @staticmethod
+    def mark(net: Any) -> Any:
+        net.seen = nn.Parameter(torch.zeros(SAMPLES).double())
+        return net.seen
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return super().loss(x, y) + self.marks(x, self.seen[0])
+
+    @staticmethod
+    def marks(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        rows = (x[:, None] == data().tensors[0]).all(dim=-1)
+        return (rows.double() @ seen).mean()
+
+    def computed(self, number: int) -> list[int]:
+        """The samples whose gradients step `number` of the job applies."""
+        slope = self.seen[(number - 1) % len(self.seen)].grad
+        return [] if slope is None else slope.nonzero().flatten().tolist()
 
 
 class Averaging(Shape):
@@ -157,6 +207,8 @@ class Orthogonal(Shape):
 class ScheduleFree(Shape):
     """An optimiser with a mode: it evaluates at other weights than it trains at."""
 
+    needs = "schedulefree"
+
     def optimizer(self) -> Any:
         import schedulefree
 
@@ -178,8 +230,10 @@ class Thawed(Shape):
         super().step(x, y, number, job)
 
 
-class Dropping(Shape):
+class Dropping(Telling):
     """It leaves out samples, and batches of which nothing is left."""
+
+    trained = data().tensors[0][:, 2] > 0.8
 
     def step(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
         kept = x[:, 2] > 0.8
@@ -191,30 +245,90 @@ class Dropping(Shape):
         self.apply()
 
 
-class Drawing(Shape):
+class Drawing(Telling):
     """A loop without a loader, which takes its part of each batch."""
 
     draws = True
 
 
-class Adversarial(Shape):
-    """Two models, whose optimisers step in turn."""
+class Ascending(Drawing):
+    """The guide's class for sharpness-aware minimisation: two steps for a batch."""
 
-    commit = "step"
+    turns = 2
 
     def optimizer(self) -> Any:
-        self.net = nn.ModuleList([self.net, nn.Linear(6, 6).double()])
+        guide = (Path(__file__).parents[3] / "docs/guide/pytorch.md").read_text()
+        names: dict[str, Any] = {"torch": torch}
+        exec(guide[guide.index("class SAM") : guide.index("model, optimizer = spotnik.prepare(model, SAM")], names)
+        return names["SAM"](self.net.parameters(), lr=0.05, momentum=0.9)
+
+
+class Adversarial(Telling):
+    """Two models, whose optimisers step in turn."""
+
+    commit, turns = "step", 2
+
+    def network(self) -> Any:
+        nets = nn.ModuleList([super().network(), nn.Linear(6, 6).double()])
+        self.seen = [self.mark(one) for one in nets]
+        return nets
+
+    def optimizer(self) -> Any:
         return [torch.optim.Adam(one.parameters(), lr=0.01) for one in self.net]
 
     def step(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
+        for side in range(2):
+            self.turn(x, y, side, job)
+
+    def turn(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
         critic, generator = self.net
-        for side, opt in enumerate(self.opt):
-            for one in self.opt:
-                one.zero_grad()
-            cross_entropy(critic(generator(x)), torch.full_like(y, side)).backward()
-            if side == 0:
-                cross_entropy(critic(x), torch.ones_like(y)).backward()
-            opt.step()
+        side = number % 2
+        for one in self.opt:
+            one.zero_grad()
+        fooled = cross_entropy(critic(generator(x)), torch.full_like(y, side))
+        (fooled + self.marks(x, self.seen[side])).backward()
+        if side == 0:
+            cross_entropy(critic(x), torch.ones_like(y)).backward()
+        self.opt[side].step()
+
+
+class Accelerated(Scheduled):
+    """The face for accelerate."""
+
+    needs = "accelerate"
+    accelerator: Any = None
+
+    def prepare(self, loader: Any, **settings: Any) -> Any:
+        import accelerate
+
+        import spotnik.accelerate
+
+        self.accelerator = accelerate.Accelerator(cpu=True)
+        given = self.net, self.opt, loader, self.schedule
+        self.net, self.opt, batches, self.schedule = spotnik.accelerate.prepare(self.accelerator, *given, **settings)
+        return batches
+
+    def step(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
+        backward = self.accelerator.backward if self.accelerator else torch.Tensor.backward
+        backward(self.loss(x, y))
+        self.apply()
+
+
+class Keeping(Shape):
+    """It goes on from a file of its own, as the guide has it."""
+
+    def prepare(self, loader: Any, **settings: Any) -> Any:
+        saved = torch.load(self.kept, weights_only=True) if self.kept.exists() else {}
+        if saved:
+            self.net.load_state_dict(saved["model"])
+            self.opt.load_state_dict(saved["optimizer"])
+        return super().prepare(loader, start=saved.get("epochs", 0), **settings)
+
+    def ended(self, epoch: int) -> None:
+        if spotnik.rank() == 0:
+            whole = {"model": self.net.state_dict(), "optimizer": self.opt.state_dict(), "epochs": epoch + 1}
+            torch.save(whole, f"{self.kept}.new")
+            os.replace(f"{self.kept}.new", self.kept)
 
 
 class NoJob:
@@ -238,7 +352,10 @@ SHAPES: dict[str, type[Shape]] = {
     "thawed": Thawed,
     "dropping": Dropping,
     "drawing": Drawing,
+    "sam": Ascending,
     "adversarial": Adversarial,
+    "accelerate": Accelerated,
+    "own files": Keeping,
 }
 
 
@@ -247,33 +364,40 @@ def save(one: Shape, path: str) -> None:
 
 
 def plain(tell: Tell, kind: str, path: str, batches: list[list[int]]) -> None:
+    """One process, which takes a batch in each step of the job."""
     one, (x, y) = SHAPES[kind](), data().tensors
     for number, batch in enumerate(batches):
-        one.step(x[batch], y[batch], number, NoJob)
+        one.turn(x[batch], y[batch], number, NoJob)
     save(one, path)
 
 
-def drawn(steps: int) -> Iterator[Any]:
+def drawn(steps: int, turns: int) -> Iterator[Any]:
     x, y = data().tensors
     while spotnik.step() < steps:
-        rows = WHOLE[spotnik.step() % len(WHOLE)]
+        rows = WHOLE[spotnik.step() // turns % len(WHOLE)]
         yield spotnik.part_of(x[rows]), spotnik.part_of(y[rows])
 
 
-def dealt(epochs: int) -> Iterator[Any]:
-    loader = spotnik.shard(DataLoader(data(), batch_size=BATCH))
-    for _ in spotnik.epochs(epochs):
+def dealt(one: Shape, loader: Any, epochs: int) -> Iterator[Any]:
+    for epoch in spotnik.epochs(epochs):
         yield from loader
+        one.ended(epoch)
 
 
-def trains(tell: Tell, kind: str, path: str, stop: str = "", epochs: int = EPOCHS, checkpoint: str = "") -> None:
+def trains(tell: Tell, kind: str, path: str, stop: str = "", epochs: int = EPOCHS) -> None:
     one = SHAPES[kind]()
-    settings = {"on_step": told(tell), "seed": 7, "checkpoint": checkpoint or None, "commit": one.commit}
-    spotnik.prepare(one.net, one.opt, *one.beside, **settings)
-    for x, y in drawn(epochs * len(WHOLE)) if one.draws else dealt(10_000 if stop else epochs):
+    one.kept = Path(path).parent / "own.pt"
+
+    def committed(report: spotnik.StepReport) -> None:
+        rows = one.computed(report.number) if isinstance(one, Telling) else []
+        told(functools.partial(tell, rows=rows))(report)
+
+    loader = one.prepare(DataLoader(data(), batch_size=BATCH), on_step=committed, seed=7)
+    for x, y in drawn(epochs * len(WHOLE) * one.turns, one.turns) if one.draws else dealt(one, loader, epochs):
         step = spotnik.job().running
         assert step is not None
-        tell(begin=step.number, epoch=step.data_epoch, share=[(part.start, part.stop) for part in step.ranges])
+        share = [(part.start, part.stop) for part in step.ranges]
+        tell(begin=step.number, epoch=step.data_epoch, share=share, shares=step.shares, replay=step.replay)
         one.step(x, y, spotnik.step(), spotnik)
         if stop and Path(stop).exists() and spotnik.step() >= int(Path(stop).read_text()):
             break
@@ -285,13 +409,13 @@ def trains(tell: Tell, kind: str, path: str, stop: str = "", epochs: int = EPOCH
 
 @pytest.fixture(params=SHAPES)
 def kind(request: pytest.FixtureRequest) -> str:
-    if request.param == "schedule-free":
-        pytest.importorskip("schedulefree", reason="schedulefree is not installed")
+    needs = SHAPES[request.param].needs
+    pytest.importorskip(needs, reason=f"{needs} is not installed")
     return str(request.param)
 
 
 def check(tmp_path: Path, kind: str, batches: list[list[int]], members: int = 0) -> None:
-    """All that ended have what one process has that took these batches."""
+    """All that ended have what one process has that took these batches, one in each step of the job."""
     alone(plain, tmp_path, kind=kind, path=str(tmp_path / "plain"), batches=batches)
     ends = list(tmp_path.glob("final.*"))
     assert ends and members in (0, len(ends))
@@ -299,47 +423,63 @@ def check(tmp_path: Path, kind: str, batches: list[list[int]], members: int = 0)
         assert ledger.distance(str(end), str(tmp_path / "plain")) < ROUNDING
 
 
+def whole(kind: str, epochs: int) -> list[list[int]]:
+    """The batches of one process, one for each step."""
+    return [rows for rows in WHOLE * epochs for _ in range(SHAPES[kind].turns)]
+
+
 @pytest.mark.parametrize("members", [1, 3])
 def test_members_equal_one_process(cluster: Make, tmp_path: Path, kind: str, members: int) -> None:
     job = cluster()
     job.gather(members)
     together(job, trains, members, kind=kind, path=str(tmp_path / "final"))
-    check(tmp_path, kind, WHOLE * EPOCHS, members)
+    check(tmp_path, kind, whole(kind, EPOCHS), members)
 
 
-UNTOLD = ("dropping", "drawing", "adversarial")  # shares of samples do not say what their steps have computed
+def computed(job: Cluster, kind: type[Telling]) -> list[list[int]]:
+    """What each step has computed. Of a batch that was drawn, or goes on, it lacks what lost members had begun."""
+    steps, used = [line for _, line in sorted(ledger.reports(job).items())], collections.Counter[int]()
+    shares = {line["begin"]: line["shares"] for line in job.lines("begin") if not line["replay"]}
+    for number, line in enumerate(steps):
+        batch, members = WHOLE[number // kind.turns % len(WHOLE)], shares.get(number + 1)
+        if not kind.draws and number % kind.turns == 0:
+            used.update(line["rows"])
+            continue
+        if not kind.draws:
+            batch, members = steps[number - 1]["rows"], steps[number - 1]["members"]
+        assert line["rows"] == batch or (line["members"] < members and set(line["rows"]) < set(batch)), line
+    if not kind.draws:
+        assert sorted(used) == kind.trained.nonzero().flatten().tolist()
+        assert max(used.values()) - min(used.values()) <= 1, "each once an epoch"
+    return [line["rows"] for line in steps]
 
 
-@pytest.mark.parametrize("kind", [one for one in SHAPES if one not in UNTOLD], indirect=True)
 def test_kills_and_joins_change_nothing(cluster: Make, tmp_path: Path, kind: str) -> None:
     job, stop = cluster(), tmp_path / "stop"
 
     def start() -> Member:
-        return job.start(trains, kind=kind, path=str(tmp_path / "final"), stop=str(stop))
+        return job.start(trains, kind=kind, path=str(tmp_path / "final"), stop=str(stop), epochs=EPOCHS_MOST)
 
     disturb(job, start, kills=2, stop=stop)
-    batches = ledger.batches(ledger.contributions(job), SAMPLES, seed=7, shuffle=False)
-    check(tmp_path, kind, batches)
+    shape = SHAPES[kind]
+    if issubclass(shape, Telling):
+        check(tmp_path, kind, computed(job, shape))
+    else:
+        check(tmp_path, kind, ledger.batches(ledger.contributions(job), SAMPLES, seed=7, shuffle=False))
 
 
 def test_a_total_loss_changes_nothing(cluster: Make, tmp_path: Path, kind: str) -> None:
     """Two members are killed together; two others go on from the checkpoint."""
-    folder, jobs = tmp_path / "checkpoints", [cluster(minimum=2), cluster(minimum=2)]
-    folder.mkdir()
-    settings = {"kind": kind, "path": str(tmp_path / "final"), "checkpoint": str(folder)}
-    for job in jobs:
-        job.environment["SPOTNIK_CHECKPOINT_STEPS"] = "7"
-    before, after = jobs
-    for _ in range(2):
-        before.start(trains, epochs=1000, **settings)
-    killed = 0
-    for _, line in before.events():
-        # The third falls due after step 21, between the two optimisers of a batch.
-        if line.get("step", 0) > 21 and not killed and len(list(folder.rglob("manifest.json"))) > 2:
-            killed = line["step"]
-            for member in before.members:
-                before.kill(member)
+    settings = {"kind": kind, "path": str(tmp_path / "final")}
+    # The third checkpoint falls due after step 21, between the two optimisers of a batch.
+    _, after, killed = total_loss(
+        cluster,
+        tmp_path / "checkpoints",
+        lambda job: job.start(trains, epochs=EPOCHS_MOST, **settings),
+        since=22,
+        checkpoints=3,
+    )
     epochs = killed * BATCH // SAMPLES + 3
     together(after, trains, 2, epochs=epochs, **settings)
     assert 1 < min(ledger.agreed(after)) <= killed + 1
-    check(tmp_path, kind, WHOLE * epochs, 2)
+    check(tmp_path, kind, whole(kind, epochs), 2)
