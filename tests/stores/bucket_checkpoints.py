@@ -31,7 +31,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bucket_jobs import Case, key_make
+from bucket_jobs import PATIENCE_S, Case, key_make
 from real_server import running
 from stand_in import Bucket
 from stand_ins import stand_in
@@ -71,12 +71,11 @@ class Saved(Case):
 
     def newest(self) -> int:
         """The step of the newest complete checkpoint, 0: there is none."""
-        told = self.ask("checkpoint", "list", self.where)
-        if "cannot" in told:  # a busy server is no lost checkpoint
+        end = time.monotonic() + PATIENCE_S
+        while "cannot" in (told := self.ask("checkpoint", "list", self.where)):  # a busy server lost no checkpoint
             print(f"{self.place}: asked again: {told}", flush=True)
-            told = self.ask("checkpoint", "list", self.where)
-        if "cannot" in told:
-            raise SystemExit(f"{self.place}: {told}")
+            if time.monotonic() > end:
+                raise SystemExit(f"{self.place}: no answer within {PATIENCE_S} s")
         steps = re.findall(r"^ *(\d+) +\d+ .* step-", told, re.MULTILINE)
         return max(map(int, steps), default=0)
 
