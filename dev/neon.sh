@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Run the unit tests of src/reduce and src/link as a 64-bit ARM runs them: cross-compiled, under emulation. Two are left
-# out, since qemu-user has no robust futexes and no TCP_INFO: link_death and link_link. Needs
-# aarch64-linux-gnu-gcc, qemu-aarch64 and libraries for arm64, by default where Debian's multiarch puts them:
-#   apt-get install gcc-aarch64-linux-gnu qemu-user && dpkg --add-architecture arm64 && apt-get update && apt-get install \
-#   lib{cminpack,cmocka,jansson,ssl,xxhash}-dev:arm64 zlib1g-dev:arm64
-# ROOT=DIR takes the libraries from DIR/usr instead (dpkg -x). Prints what the tests print; fails if one does.
+# out, since qemu-user has no robust futexes and no TCP_INFO: link_death and link_link. Needs aarch64-linux-gnu-gcc,
+# qemu-user and apt-get (dev/sysroot.sh). Prints what the tests print; fails if one does.
+#   SYSTEMS=DIR  keep the libraries there, for the next time
 set -eu
 cd "$(dirname "$0")/.."
 
-root=${ROOT:-}
-lib=$root/usr/lib/aarch64-linux-gnu
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+root=$(realpath -m "${SYSTEMS:-$out}")/aarch64
+dev/sysroot.sh aarch64 "$root"
+lib=$root/usr/lib/aarch64-linux-gnu
+qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
 
 cat >"$out/cross" <<END
 [binaries]
@@ -21,7 +21,7 @@ ar = 'aarch64-linux-gnu-ar'
 objcopy = 'aarch64-linux-gnu-objcopy'
 strip = 'aarch64-linux-gnu-strip'
 pkgconfig = 'pkg-config'
-exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu', '-E', 'LD_LIBRARY_PATH=$lib:/usr/aarch64-linux-gnu/lib']
+exe_wrapper = ['$qemu', '-L', '$root']
 [built-in options]
 c_args = ['-idirafter', '$root/usr/include/aarch64-linux-gnu']
 [properties]

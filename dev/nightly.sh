@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 build=$1
 shift
-[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants analysers address thread fuzz frameworks release workflows soak
+[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants analysers address thread fuzz frameworks neon release workflows soak
 
 one()
 {
@@ -22,9 +22,9 @@ one()
     address | thread) dev/sanitize.sh "$1" ;;
     fuzz) dev/fuzz.sh 60 ;;
     frameworks) dev/frameworks.sh "$build/frameworks" && tests/frameworks/run.sh "$build" ;;
+    neon) dev/neon.sh ;;
     release) dev/release.sh "$build/dist" && dev/release.sh "$build/again" && cmp "$build/dist/SHA256SUMS" "$build/again/SHA256SUMS" &&
-        dev/verify-release.sh "$build/dist" && dev/deb.sh "$build/dist" &&
-        dev/abi.sh "$build/src/libspotnik.so" ;;
+        dev/verify-release.sh "$build/dist" && dev/abi.sh "$build/src/libspotnik.so" ;;
     workflows) dev/workflows.sh ;;
     soak) dev/soak.sh "$build" "$build/soak" 60 ;;
     *)

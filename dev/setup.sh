@@ -79,7 +79,14 @@ nightly)
     need spin has spin
     need curl has curl # for dev/release.sh
     need abigail-tools has abidiff # for dev/abi.sh
-    need debootstrap has debootstrap # for dev/verify-release.sh; the next ones are for dev/deb.sh
+    need debootstrap has debootstrap # for dev/bare.sh
+    need debian-archive-keyring test -e /usr/share/keyrings/debian-archive-keyring.gpg
+    need buildah has buildah # for dev/image.sh
+    [ "$(uname -m)" = aarch64 ] || { # for dev/wheel.sh and dev/neon.sh
+        need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+        need qemu-user-static has qemu-aarch64-static
+    }
+    # The next ones are for dev/deb.sh.
     need debhelper has dh
     need dh-python has dh_python3
     need lintian has lintian

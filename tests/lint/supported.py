@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""README's table of supported versions is the one that the sources yield: what pyproject.toml and dev/release.sh
+"""README's table of supported versions is the one that the sources yield: what pyproject.toml and dev/wheel.sh
 ask for, and what the scripts install that run the tests. Files that repeat the version of meson.build have that one.
 
     supported.py ROOT"""
@@ -24,19 +24,20 @@ def found(path, pattern):
 
 def table():
     """The rows of the table."""
-    suites = found("dev/verify-release.sh", r"set -- (.+?) \$\(")[0].split()
+    suites = found("dev/verify-release.sh", r" echo ([a-z]+ [a-z ]+)\n")[0].split()
     systems = sorted((SYSTEMS[suite] for suite in suites), key=lambda system: system[0])
     pythons, glibcs = (", ".join(f"{system[part]} ({system[0]})" for system in systems) for part in (1, 2))
     torches = [found(path, r"torch==(\d+\.\d+)")[-1] for path in ("dev/python.sh", "dev/frameworks.sh")]
-    processors = [name.replace("_", "-") for name in found("dev/release.sh", r"\|\| set -- (\w+)\n")]
+    native, foreign = found("dev/release.sh", r"set -- (\w+ \w+) deb")[0].replace("_", "-").split()
+    assert foreign == "aarch64", foreign
     kernel = found("cli/doctor/doctor_here.c", r"Linux (\d+\.\d+)")
     assert kernel == found("src/group/process_watch.c", r"Linux (\d+\.\d+)"), kernel
     return [
         f"| Python | {found('pyproject.toml', r'requires-python = .>=([0-9.]+)')[0]} or later | {pythons} |",
         f"| PyTorch | {torches[0]} or later | {', '.join(torches)} |",
-        f"| glibc (wheel) | {found('dev/release.sh', r'glibc=([0-9.]+)')[0]} or later | {glibcs} |",
+        f"| glibc (wheel) | {found('dev/wheel.sh', r'glibc=([0-9.]+)')[0]} or later | {glibcs} |",
         f"| Linux | {kernel[0]} or later | the kernel of CI |",
-        f"| processor | {', '.join(processors)} | {', '.join(processors)}; kernels for 64-bit ARM under qemu |",
+        f"| processor | {native} | {native}; kernels for 64-bit ARM under qemu |",
     ]
 
 

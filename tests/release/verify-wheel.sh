@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Inside a bare system, from dev/verify-release.sh: the wheel installs without a compiler, names what is linked in,
-# trains through kills, resumes after the loss of all members, and shows the demo.
+# trains through kills, resumes after the loss of all members, and shows the demo. In an emulator (EMULATED) two members train,
+# and none is killed: it has no robust futexes, by which members of one host see a death.
 set -eu
 cd /root
 
@@ -27,12 +28,22 @@ for command in $(spotnik --help | sed -n '/^First steps/q; s/^  \([a-z]*\)  .*/\
     }
 done
 
+if [ -n "${EMULATED:-}" ]; then
+    echo "verify: two members"
+    spotnik run -n 2 -- python /train.py 200 >out 2>&1 || {
+        tail out
+        exit 1
+    }
+    grep -m 1 "200 steps counted" out
+    exit
+fi
+
 echo "verify: kills"
 SPOTNIK_TRACE=/root/traces spotnik run -n 2:3 --respawn --kill-every 200ms -- python /train.py 3000 >out 2>&1 || {
     tail out
     exit 1
 }
-grep "3000 steps counted" out | tail -n 1
+grep -m 1 "3000 steps counted" out
 grep -o '[1-9][0-9]* killed by us' out
 spotnik trace merge traces -o trace.json >out
 tail -n 1 out
