@@ -11,7 +11,11 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1])
 # Name, Python and glibc of the bare systems of dev/verify-release.sh.
-SYSTEMS = {"bullseye": ("Debian 11", "3.9", "2.31"), "bookworm": ("Debian 12", "3.11", "2.36")}
+SYSTEMS = {
+    "bullseye": ("Debian 11", "3.9", "2.31"),
+    "bookworm": ("Debian 12", "3.11", "2.36"),
+    "trixie": ("Debian 13", "3.13", "2.41"),
+}
 
 
 def found(path, pattern):
@@ -37,7 +41,7 @@ def table():
         f"| PyTorch | {torches[0]} or later | {', '.join(torches)} |",
         f"| glibc (wheel) | {found('dev/wheel.sh', r'glibc=([0-9.]+)')[0]} or later | {glibcs} |",
         f"| Linux | {kernel[0]} or later | the kernel of CI |",
-        f"| processor | {native} | {native}; kernels for 64-bit ARM under qemu |",
+        f"| processor | {native} | {native}; wheel and kernels for 64-bit ARM under qemu |",
     ]
 
 
