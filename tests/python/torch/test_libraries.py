@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recipes of docs/guide/recipes.md, cut out of the page: alone, with three, and with a kill.
+"""The recipes of docs/guide/recipes.md, cut out: alone, with three, with a kill; fastai's after a total loss.
 
 The same text runs without Spotnik, in a process that has a stand-in of that name: three members end as that does.
 """
@@ -11,7 +11,9 @@ import dataclasses
 import importlib
 import os
 import re
+import signal
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from disturb import tell_to_stop
+from disturb import tell_to_stop, total_loss
 from operator_names import name_operators
 from programs import last_step
 from torch.utils.data import DataLoader, TensorDataset
@@ -32,6 +34,7 @@ from spotnik.torch._sampler import Order, Piece
 Make = Callable[..., Cluster]
 PAGE = Path(os.environ["SPOTNIK_ROOT"]) / "docs/guide/recipes.md"
 SAMPLES, BATCH, SEED = 36, 12, 7
+LOST = 10  #: the last step of members that are killed together: the second of an epoch after a checkpoint
 
 
 def recipes(heading: str) -> list[str]:
@@ -333,15 +336,15 @@ def trained(names: dict[str, Any]) -> Any:
     return names["model"]
 
 
-def run(tell: Tell, name: str, folder: str, plain: bool = False, epochs: int = 2) -> None:
-    """The recipe as it stands on the page, but for its number of epochs."""
+def run(tell: Tell, name: str, folder: str, plain: bool = False, epochs: int = 2, kept: str = "") -> None:
+    """The recipe as it stands on the page, but for its number of epochs. `kept`: it is killed in step LOST."""
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
     if plain:
         without_spotnik()
     else:
         members.hide_torchrun()
-        watch(tell)
+        watch(tell, kept)
     recipe = RECIPES[name]
     names: dict[str, Any] = {"torch": torch, **recipe.given()}
     text = recipe.text
@@ -351,13 +354,21 @@ def run(tell: Tell, name: str, folder: str, plain: bool = False, epochs: int = 2
     tell(done=weights(trained(names)))
 
 
-def watch(tell: Tell) -> None:
-    """Tell of steps, and fix the seed: what the recipes leave to prepare()."""
+def watch(tell: Tell, kept: str) -> None:
+    """Tell of steps, and fix the seed: what the recipes leave to prepare().
+
+    With `kept`, a folder of checkpoints, it goes no further than step LOST, of which it tells when one is there.
+    """
     prepare = members.prepare
 
     def watched(*given: Any, **settings: Any) -> Any:
         def committed(report: members.StepReport) -> None:
+            is_last = kept and report.number >= LOST
+            while is_last and not any(Path(kept).rglob("manifest.json")):
+                time.sleep(0.01)
             tell(step=report.number, members=report.members, samples=report.samples, replay=report.replay)
+            if is_last:
+                signal.pause()
 
         return prepare(*given, **{"seed": SEED, "on_step": committed, **settings})
 
@@ -411,6 +422,26 @@ def test_a_kill_changes_nothing_but_the_members(cluster: Make, tmp_path: Path, n
     assert len(ends(job)) == 2 and killed
     taken: dict[int, int] = {line["step"]: line["samples"] for line in job.lines("step")}
     assert sum(taken.values()) == 8 * SAMPLES
+
+
+@pytest.mark.parametrize("name", ["fastai"], indirect=True)
+def test_a_total_loss_changes_nothing(cluster: Make, tmp_path: Path, name: str) -> None:
+    """Two members are killed together, and two others end as those that nobody has killed: as one process."""
+    kept, settings = tmp_path / "checkpoints", {"name": name, "epochs": 8}
+
+    def start(job: Cluster, **more: Any) -> None:
+        job.start(run, folder=str(job.folder / f"member{len(job.members)}"), **settings, **more)
+
+    _, after, _ = total_loss(cluster, kept, lambda job: start(job, kept=str(kept)), since=LOST)
+    whole = cluster(minimum=2)
+    for job in (after, whole):
+        for _ in range(2 if job is after or RECIPES[name].per_member else 0):
+            start(job)
+        job.wait()
+    wanted = whole.lines("done") or alone(run, tmp_path, folder=str(tmp_path / "plain"), plain=True, **settings)
+    assert len(ends(after)) == 2
+    assert ends(after)[0] == pytest.approx(wanted[0]["done"], abs=1e-4)
+    assert 7 < min(line["step"] for line in after.lines("step")) <= LOST
 
 
 class Adapted(torch.nn.Module):
