@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Run every libFuzzer target for the given number of seconds, one after the other, starting from the kept corpus. New
-# inputs go to build-fuzz/corpus; copy into tests/fuzz/corpus those worth keeping.
+# inputs go to build-fuzz/corpus; copy into tests/fuzz/corpus those worth keeping. At the end stands for each folder how
+# many of the lines that the targets link they have run.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,7 +10,8 @@ seconds=${1:-60}
 build=build-fuzz
 if [ ! -f "$build/build.ninja" ]; then
     CC=clang meson setup "$build" -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false \
-        "-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all" >"$build.log" 2>&1 || {
+        "-Dc_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -fprofile-instr-generate -fcoverage-mapping" \
+        -Dc_link_args=-fprofile-instr-generate >"$build.log" 2>&1 || {
         cat "$build.log" >&2
         echo "fuzz: meson could not configure $build; see above" >&2
         exit 1
@@ -22,6 +24,7 @@ if [ -z "$targets" ]; then
     echo "fuzz: no target was built in $build/tests/fuzz" >&2
     exit 1
 fi
+rm -f "$build"/*.profraw
 failed=0
 passed=0
 for target in $targets; do
@@ -32,7 +35,7 @@ for target in $targets; do
     [ -d "$kept" ] || kept=
     echo "fuzz: $name for $seconds s"
     # shellcheck disable=SC2086
-    if "$target" -max_total_time="$seconds" -timeout=10 -artifact_prefix="$build/crashes/$name-" \
+    if LLVM_PROFILE_FILE=$build/$name.profraw "$target" -max_total_time="$seconds" -timeout=10 -artifact_prefix="$build/crashes/$name-" \
         -print_final_stats=1 "$found" $kept >"$build/$name.log" 2>&1; then
         grep -E 'number_of_executed_units|new_units_added' "$build/$name.log" || :
         passed=$((passed + 1))
@@ -42,5 +45,11 @@ for target in $targets; do
         failed=$((failed + 1))
     fi
 done
+if command -v llvm-cov >/dev/null && llvm-profdata merge -o "$build/all.profdata" "$build"/*.profraw; then
+    objects=$(echo "$targets" | sed 's/^/-object /')
+    echo "fuzz: lines run, by folder"
+    # shellcheck disable=SC2086
+    llvm-cov export -summary-only -instr-profile="$build/all.profdata" $objects | python3 dev/fuzz_folders.py
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
