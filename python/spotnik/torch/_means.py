@@ -63,7 +63,7 @@ def divisor_of(node: Any, padded: bool) -> Optional[str]:
 
 
 def is_padded(batch: Any) -> bool:
-    """Are there whole numbers in the batch which a criterion leaves out, if nobody says another?"""
+    """Does the batch hold targets of -100? PyTorch's criteria leave them out by default."""
     if isinstance(batch, torch.Tensor):
         return batch.dtype == torch.int64 and batch.device.type == "cpu" and bool((batch == -100).any())
     parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs whose members are killed: one by one, and replaced, until it is told when to stop; or all at once."""
+"""Jobs whose members are killed: some and replaced until the job stops, or all at once."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ def watch(tell: Tell, kept: str) -> None:
         def committed(report: members.StepReport) -> None:
             is_last = kept and report.number >= LOST
             while is_last and not any(Path(kept).rglob("manifest.json")):
-                time.sleep(0.01)
+                time.sleep(0.01)  # between two looks for the file
             tell(step=report.number, members=report.members, samples=report.samples, replay=report.replay)
             if is_last:
                 signal.pause()
@@ -426,7 +426,7 @@ def test_a_kill_changes_nothing_but_the_members(cluster: Make, tmp_path: Path, n
 
 @pytest.mark.parametrize("name", ["fastai"], indirect=True)
 def test_a_total_loss_changes_nothing(cluster: Make, tmp_path: Path, name: str) -> None:
-    """Two members are killed together, and two others end as those that nobody has killed: as one process."""
+    """Two members are killed together. Two others go on and end as one process does."""
     kept, settings = tmp_path / "checkpoints", {"name": name, "epochs": 8}
 
     def start(job: Cluster, **more: Any) -> None:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the processes of a group meet. Claims: each follower gets the leader's own memory, whoever
  * comes first; a second process of one rank, one of another size and a connection that says nothing
- * are refused or dropped, and the group meets all the same; who waits in vain is told for whom;
- * a leader that cannot accept says so. */
+ * are refused or dropped, and the group meets all the same. A process that waits in vain is told
+ * which ranks are missing. A leader that cannot accept returns SYSTEM. */
 #include "group/rendezvous.h"
 
 #include <stdio.h>
