@@ -81,22 +81,24 @@ uint16_t numbers_to_f16(float value)
 
 /* ---- floats ---- */
 
+/* -most to most, of the upper half of the hash: a division would be half of the oracle's time. */
 static int64_t span(uint64_t hash, int64_t most)
 {
-    return (int64_t)(hash % (uint64_t)(2 * most + 1)) - most;
-}
-
-/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of
- * `bits` bits. */
-static int64_t most_of(uint32_t members, int bits, bool weighted)
-{
-    int64_t most = (INT64_C(1) << bits) / (members * (weighted ? 4 : 1));
-    return most > 1000000 ? 1000000 : most > 0 ? most : 1;
+    return (int64_t)((hash >> 32) * (uint64_t)(2 * most + 1) >> 32) - most;
 }
 
 static int fraction_bits(enum spotnik_dtype dtype)
 {
     return dtype == SPOTNIK_F64 ? 52 : dtype == SPOTNIK_F16 ? 10 : dtype == SPOTNIK_BF16 ? 7 : 23;
+}
+
+/* The greatest magnitude of which `members` together, weighted up to 4 times, leave an integer of
+ * `bits` bits. */
+static int64_t most_of(const struct numbers *numbers)
+{
+    uint32_t shares = numbers->members * (numbers->op == SPOTNIK_MEAN ? 4 : 1);
+    int64_t most = (INT64_C(1) << fraction_bits(numbers->dtype)) / shares;
+    return most > 1000000 ? 1000000 : most > 0 ? most : 1;
 }
 
 /* A power of two, seldom another than 1: products of many members stay within F16, whatever the
@@ -146,7 +148,7 @@ static double special(const struct numbers *numbers, uint64_t hash)
     }
 }
 
-static double number_of(const struct numbers *numbers, uint64_t hash)
+static double number_of(const struct numbers *numbers, int64_t most, uint64_t hash)
 {
     if (numbers->kind == NUMBERS_SPECIAL)
         return special(numbers, hash);
@@ -154,15 +156,15 @@ static double number_of(const struct numbers *numbers, uint64_t hash)
         return rounding(numbers, hash);
     if (numbers->op == SPOTNIK_PRODUCT)
         return numbers->kind == NUMBERS_EQUAL ? 1 : factor(hash);
-    bool mean = numbers->op == SPOTNIK_MEAN;
-    return (double)span(hash, most_of(numbers->members, fraction_bits(numbers->dtype), mean));
+    return (double)span(hash, most);
 }
 
 void numbers_make_wide(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
                        float *out)
 {
+    int64_t most = most_of(numbers);
     for (size_t i = 0; i < count; i++)
-        out[i] = (float)number_of(numbers, hash_at(numbers, who, from + i));
+        out[i] = (float)number_of(numbers, most, hash_at(numbers, who, from + i));
 }
 
 #define MAKE(type, expression)                                                                     \
@@ -241,18 +243,19 @@ static uint64_t whole(const struct numbers *numbers, uint64_t hash, bool is_sign
 void numbers_make(const struct numbers *numbers, uint32_t who, uint64_t from, size_t count,
                   void *out)
 {
+    int64_t most = most_of(numbers);
     switch (numbers->dtype) {
     case SPOTNIK_F32:
-        MAKE(float, number_of(numbers, hash))
+        MAKE(float, number_of(numbers, most, hash))
         break;
     case SPOTNIK_F64:
-        MAKE(double, number_of(numbers, hash))
+        MAKE(double, number_of(numbers, most, hash))
         break;
     case SPOTNIK_F16:
-        MAKE(uint16_t, numbers_to_f16((float)number_of(numbers, hash)))
+        MAKE(uint16_t, numbers_to_f16((float)number_of(numbers, most, hash)))
         break;
     case SPOTNIK_BF16:
-        MAKE(uint16_t, numbers_to_bf16((float)number_of(numbers, hash)))
+        MAKE(uint16_t, numbers_to_bf16((float)number_of(numbers, most, hash)))
         break;
     case SPOTNIK_I64:
         MAKE(uint64_t, whole(numbers, hash, true))
