@@ -136,8 +136,10 @@ static int from_find(struct adoption *adoption, const struct spotnik_signer *old
 
     memcpy(signer, manifest->signer, sizeof signer);
     spotnik_manifest_done(manifest);
-    adoption->from = state == SPOTNIK_MANIFEST_ANOTHERS ? old : &none;
-    if (state == SPOTNIK_MANIFEST_SIGNED)
+    adoption->from = state == SPOTNIK_MANIFEST_ANOTHERS ? old
+                     : state == SPOTNIK_MANIFEST_SIGNED ? adoption->to
+                                                        : &none;
+    if (state == SPOTNIK_MANIFEST_SIGNED && !strcmp(signer, adoption->to->name))
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT, "it is signed by this key already");
     if (state == SPOTNIK_MANIFEST_ANOTHERS && !old->has_key)
         return spotnik_error_return(SPOTNIK_ERR_ARGUMENT,

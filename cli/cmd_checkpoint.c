@@ -70,7 +70,7 @@ struct command {
     const char *verb, *dir, *key_file, *old_key_file;
     int count; /* words behind them */
     char **words;
-    struct spotnik_signer signer, old;
+    struct spotnik_signer signer[2], old[2]; /* of a key file: its key, and the one before */
 };
 
 static int complain(void)
@@ -124,7 +124,7 @@ static const char *signature_of(const struct command *command,
                                 const struct spotnik_manifest *manifest)
 {
     if (manifest->state == SPOTNIK_MANIFEST_ANOTHERS)
-        return command->signer.has_key ? "another key" : "unchecked";
+        return command->signer[0].has_key ? "another key" : "unchecked";
     return manifest->state == SPOTNIK_MANIFEST_SIGNED ? "signed" : "unsigned";
 }
 
@@ -146,7 +146,7 @@ static int list_one(const struct command *command,
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
     int rc = manifest
-                 ? spotnik_checkpoint_look_at(command->dir, entry->name, &command->signer, manifest)
+                 ? spotnik_checkpoint_look_at(command->dir, entry->name, command->signer, manifest)
                  : SPOTNIK_ERR_MEMORY;
 
     if (!rc)
@@ -198,7 +198,7 @@ static int list(const struct command *command)
 static int verify_one(const struct command *command, const char *name)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
-    int rc = manifest ? spotnik_checkpoint_verify(command->dir, name, &command->signer, manifest)
+    int rc = manifest ? spotnik_checkpoint_verify(command->dir, name, command->signer, manifest)
                       : SPOTNIK_ERR_MEMORY;
 
     if (!rc) {
@@ -298,7 +298,7 @@ static int copy_one(const struct command *command, const char *name)
     const char *to = where(command->words[0]);
     bool verified = false;
 
-    if (checkpoint_copy(command->dir, to, name, &command->signer, &verified)) {
+    if (checkpoint_copy(command->dir, to, name, command->signer, &verified)) {
         fprintf(stderr, "spotnik checkpoint: %s is not copied: %s\n", name, spotnik_last_error());
         return 1;
     }
@@ -313,17 +313,17 @@ static int copy_one(const struct command *command, const char *name)
 
 static int adopt_one(const struct command *command, const char *name)
 {
-    if (checkpoint_adopt(command->dir, name, &command->signer, &command->old)) {
+    if (checkpoint_adopt(command->dir, name, command->signer, command->old)) {
         fprintf(stderr, "spotnik checkpoint: %s is not adopted: %s\n", name, spotnik_last_error());
         return 1;
     }
-    printf("%s/%s is signed by key %s\n", command->dir, name, command->signer.name);
+    printf("%s/%s is signed by key %s\n", command->dir, name, command->signer[0].name);
     return 0;
 }
 
 static int adopt(const struct command *command)
 {
-    if (!command->signer.has_key)
+    if (!command->signer[0].has_key)
         return option_refuse("checkpoint",
                              "adopt signs by a key that lasts: give --key-file FILE; spotnik key "
                              "FILE makes one");
@@ -398,11 +398,13 @@ int spotnik_cmd_checkpoint(int argc, char **argv)
 
     if (rc)
         return rc == 1 ? 0 : rc;
-    if (spotnik_key_signer(command.key_file, &command.signer)
-        || spotnik_key_signer(command.old_key_file, &command.old))
+    if (spotnik_key_signer(command.key_file, command.signer)
+        || spotnik_key_signer(command.old_key_file, command.old))
         return complain();
     rc = carry_out(&command);
-    spotnik_signer_done(&command.signer);
-    spotnik_signer_done(&command.old);
+    for (int i = 0; i < 2; i++) {
+        spotnik_signer_done(&command.signer[i]);
+        spotnik_signer_done(&command.old[i]);
+    }
     return rc;
 }

@@ -15,13 +15,14 @@
 static bool is_usable(const char *path, const char *key_file)
 {
     struct spotnik_manifest *manifest = calloc(1, sizeof(*manifest));
-    struct spotnik_signer signer;
-    bool good = manifest && !spotnik_key_signer(key_file, &signer)
-                && !spotnik_checkpoint_manifest_at(path, &signer, manifest);
+    struct spotnik_signer signer[2];
+    bool good = manifest && !spotnik_key_signer(key_file, signer)
+                && !spotnik_checkpoint_manifest_at(path, signer, manifest);
 
     if (good)
         spotnik_manifest_done(manifest);
-    spotnik_signer_done(&signer);
+    spotnik_signer_done(signer);
+    spotnik_signer_done(signer + 1);
     free(manifest);
     return good;
 }

@@ -46,7 +46,7 @@ int spotnik_job_checkpoint_open(struct spotnik_job *job)
 {
     struct spotnik_checkpoint_config config = { .dir = job->checkpoint_dir,
                                                 .job = job->name,
-                                                .signer = job->signer,
+                                                .signer = job->signer[0],
                                                 .steps = job->config.checkpoint_steps,
                                                 .interval_ns = job->config.checkpoint_interval_ns,
                                                 .keep = job->config.checkpoint_keep,

@@ -77,10 +77,10 @@ static int resume(struct spotnik_job *job)
 {
     struct spotnik_resume found;
     bool named = job->from.due;
-    int rc =
-        named ? spotnik_checkpoint_load_from(job->from.path, &job->signer, &job->registry, &found)
-              : spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->signer,
-                                        &job->registry, &found);
+    int rc = named
+                 ? spotnik_checkpoint_load_from(job->from.path, job->signer, &job->registry, &found)
+                 : spotnik_checkpoint_load(job->checkpoint_dir, job->name, job->signer,
+                                           &job->registry, &found);
 
     if (!rc && found.step)
         rc = place(job, &found);

@@ -49,7 +49,7 @@ bool spotnik_job_newer(const struct spotnik_job *job, uint64_t step,
         struct spotnik_manifest *manifest = calloc(1, sizeof *manifest);
 
         has = manifest && list.entry[i].written_s
-              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, &job->signer,
+              && !spotnik_checkpoint_verify(job->checkpoint_dir, list.entry[i].name, job->signer,
                                             manifest);
         if (has)
             spotnik_manifest_done(manifest);
@@ -67,7 +67,7 @@ static int step_read(const struct spotnik_job *job, uint64_t *ret_step)
 
     if (!manifest)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY, "no memory for a manifest");
-    int rc = spotnik_checkpoint_manifest_at(job->from.path, &job->signer, manifest);
+    int rc = spotnik_checkpoint_manifest_at(job->from.path, job->signer, manifest);
 
     snprintf(why, sizeof why, "%s", rc ? spotnik_last_error() : "");
     *ret_step = manifest->step;

@@ -108,8 +108,9 @@ static void job_free(struct spotnik_job *job, bool goodbye)
     free(job->noise);
     spotnik_registry_done(&job->registry);
     pthread_mutex_destroy(&job->rate.lock);
-    spotnik_signer_done(&job->signer);
-    spotnik_secret_free(job->key, SPOTNIK_KEY_BYTES);
+    spotnik_signer_done(&job->signer[0]);
+    spotnik_signer_done(&job->signer[1]);
+    spotnik_secret_free(job->key, SPOTNIK_KEY_PAIR_BYTES);
     free(job);
 }
 

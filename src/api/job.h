@@ -70,8 +70,8 @@ struct spotnik_job {
     struct spotnik_p2p *p2p;
     struct spotnik_checkpoint *checkpoint; /* NULL: no checkpoint_dir; changed under rate.lock */
     char checkpoint_dir[SPOTNIK_CHECKPOINT_DIR_MAX + 1];
-    struct spotnik_signer signer; /* of its checkpoints */
-    uint8_t *key;                 /* the job key; wiped when all that uses it has ended */
+    struct spotnik_signer signer[2]; /* of its checkpoints: its key, and the one before */
+    uint8_t *key;                    /* the job key; wiped when all that uses it has ended */
     struct spotnik_from from;
     int checkpoint_hold; /* the lock of those that write to it; 0 or less: not held */
     char advice[256];    /* what should be better about it; "": nothing; under rate.lock */

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "spotnik/spotnik.h"
 
-const char *const spotnik_key_mark[] = { "\n", "\nmade\n", "\nobserver\n" };
+const char *const spotnik_key_mark[] = { "\n", "\nmade\n", "\nobserver\n", "\n" };
 
 int spotnik_key_random(void *out, uint32_t size)
 {
@@ -21,8 +21,14 @@ int spotnik_key_random(void *out, uint32_t size)
     return 0;
 }
 
-int spotnik_key_write(const char *path, const uint8_t key[SPOTNIK_KEY_BYTES],
-                      enum spotnik_key_kind kind)
+static size_t key_print(const uint8_t key[SPOTNIK_KEY_BYTES], char *text)
+{
+    for (uint32_t i = 0; i < SPOTNIK_KEY_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", key[i]);
+    return SPOTNIK_KEY_HEX_BYTES;
+}
+
+int spotnik_key_write(const char *path, const uint8_t *key, enum spotnik_key_kind kind)
 {
     char text[SPOTNIK_KEY_TEXT_BYTES];
     int rc = 0;
@@ -32,11 +38,12 @@ int spotnik_key_write(const char *path, const uint8_t key[SPOTNIK_KEY_BYTES],
                                     "%s exists; a key is never overwritten: remove it first", path);
     if (fd < 0)
         return spotnik_error_return(SPOTNIK_ERR_SYSTEM, "cannot create %s: %m", path);
-    for (uint32_t i = 0; i < SPOTNIK_KEY_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", key[i]);
-    snprintf(text + SPOTNIK_KEY_HEX_BYTES, sizeof text - SPOTNIK_KEY_HEX_BYTES, "%s",
-             spotnik_key_mark[kind]);
-    size_t size = strlen(text);
+    size_t size = key_print(key, text);
+    if (kind == SPOTNIK_KEY_ROTATED) {
+        text[size++] = '\n';
+        size += key_print(key + SPOTNIK_KEY_BYTES, text + size);
+    }
+    size += (size_t)snprintf(text + size, sizeof text - size, "%s", spotnik_key_mark[kind]);
     ssize_t written = write(fd, text, size);
     explicit_bzero(text, sizeof text);
     if (written != (ssize_t)size)

@@ -86,9 +86,12 @@ static int fill(const spotnik_config *config, uint8_t *key, struct spotnik_crede
     credentials->self.host = host_part(host_id());
     int rc = spotnik_key_random(&credentials->self.id, sizeof credentials->self.id);
 
+    bool has_old = false;
+
     if (!rc)
-        rc = config->key_file ? spotnik_key_read(config->key_file, key)
+        rc = config->key_file ? spotnik_key_read_pair(config->key_file, key, &has_old)
                               : spotnik_key_random(key, SPOTNIK_KEY_BYTES);
+    credentials->old_key = has_old ? key + SPOTNIK_KEY_BYTES : NULL;
     if (!rc)
         rc = spotnik_tls_settings_read(&credentials->tls);
     return rc ? rc : place(config->bind, &credentials->self);
@@ -206,11 +209,11 @@ int spotnik_job_open(struct spotnik_job *job, const spotnik_config *config)
                                     "SPOTNIK_DUMP (--dump) is %.200s: dumps need a folder; name "
                                     "one, or off",
                                     runtime.dumps);
-    job->key = spotnik_secret_new(SPOTNIK_KEY_BYTES);
+    job->key = spotnik_secret_new(SPOTNIK_KEY_PAIR_BYTES);
     int rc = fill(config, job->key, &runtime.credentials);
 
     if (!rc)
-        rc = spotnik_key_signer(config->key_file, &job->signer);
+        rc = spotnik_key_signer(config->key_file, job->signer);
     fill_limits(config, &runtime.limits);
     runtime.limits.deals = job->batching != NULL;
     if (!rc)

@@ -69,7 +69,7 @@ static int ended(struct spotnik_job *job)
     while (!has_last_state(job) && !stop(job) && spotnik_clock_ns() < until_ns)
         pause_a_little();
     if (has_last_state(job))
-        rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, &job->signer, &job->registry,
+        rc = spotnik_checkpoint_load(job->checkpoint_dir, job->name, job->signer, &job->registry,
                                      &found);
     if (rc || !found.step || found.step < job->config.steps_max)
         return rc ? rc

@@ -115,6 +115,7 @@ static int judge_signed(const struct head *head, const struct spotnik_signer *si
 
     if (!signer_find(head, ret->signer))
         return damaged();
+    signer = spotnik_signer_named(signer, ret->signer);
     int rc = signer->has_key ? head_compare(head, ret, signer, entry, &same) : 0;
 
     if (rc)

@@ -60,6 +60,12 @@ static int file_judge(const struct spotnik_manifest_file *file, uint64_t bytes, 
     return 0;
 }
 
+/* The key that signed the manifest has signed its files. */
+static const struct spotnik_signer *signer_of(const struct spotnik_reading *reading)
+{
+    return spotnik_signer_named(reading->signer, reading->manifest->signer);
+}
+
 static int scan_file(const struct spotnik_reading *reading, uint32_t number, struct scan *scan,
                      uint8_t *buffer)
 {
@@ -70,7 +76,7 @@ static int scan_file(const struct spotnik_reading *reading, uint32_t number, str
     char role[SPOTNIK_MANIFEST_ROLE], digest[SPOTNIK_DIGEST_TEXT];
 
     spotnik_manifest_role(number, reading->manifest->part_count, role);
-    int rc = spotnik_signature_begin(&scan->signature, reading->signer, reading->entry, role);
+    int rc = spotnik_signature_begin(&scan->signature, signer_of(reading), reading->entry, role);
 
     if (rc)
         return rc;
@@ -131,7 +137,7 @@ int spotnik_reading_file(const struct spotnik_reading *reading, uint32_t number,
     if (rc)
         return rc;
     spotnik_manifest_role(number, manifest->part_count, role);
-    rc = spotnik_signature_make(reading->signer, reading->entry, role, *ret_bytes, *ret_size,
+    rc = spotnik_signature_make(signer_of(reading), reading->entry, role, *ret_bytes, *ret_size,
                                 digest);
     rc = rc ? rc : file_judge(file, *ret_size, digest);
     if (rc)

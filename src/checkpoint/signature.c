@@ -47,6 +47,12 @@ void spotnik_signer_done(struct spotnik_signer *signer)
     OPENSSL_cleanse(signer, sizeof *signer);
 }
 
+const struct spotnik_signer *spotnik_signer_named(const struct spotnik_signer *signer,
+                                                  const char *name)
+{
+    return signer->old && !strcmp(signer->old->name, name) ? signer->old : signer;
+}
+
 size_t spotnik_signer_digits(const struct spotnik_signer *signer)
 {
     return signer->has_key ? SPOTNIK_DIGEST_SIGNED : SPOTNIK_DIGEST_PLAIN;

@@ -23,11 +23,18 @@ struct spotnik_signer {
     bool has_key;
     uint8_t key[32];
     char name[SPOTNIK_SIGNER_NAME]; /* 16 hex digits that name the key, and tell nothing of it */
+    /* of the key before it was rotated: it signs nothing, and what it has signed still counts.
+     * NULL: there is none. Its owner is that of this one */
+    const struct spotnik_signer *old;
 };
 
 /* 0 or SYSTEM. */
 int spotnik_signer_init(struct spotnik_signer *ret, const uint8_t job_key[32]);
 void spotnik_signer_done(struct spotnik_signer *signer); /* wipes it */
+
+/* The one of the two that has this name, or `signer`. */
+const struct spotnik_signer *spotnik_signer_named(const struct spotnik_signer *signer,
+                                                  const char *name);
 
 /* Hex digits of a digest by this signer. */
 size_t spotnik_signer_digits(const struct spotnik_signer *signer);

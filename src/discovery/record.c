@@ -139,11 +139,21 @@ static bool how_parse(const char *text, struct spotnik_record *record)
     return standing_parse(word, &record->standing);
 }
 
+static bool is_signed(const uint8_t *key, const char *text, const char *mac_line)
+{
+    char hex[2 * SPOTNIK_AUTH_BYTES + 1];
+    uint8_t mac[SPOTNIK_AUTH_BYTES];
+    if (!spotnik_auth_once(key, text, (size_t)(mac_line - text), mac))
+        return false;
+    hex_write(hex, mac, sizeof mac);
+    return spotnik_auth_equal((const uint8_t *)hex, (const uint8_t *)mac_line + 4,
+                              2 * SPOTNIK_AUTH_BYTES);
+}
+
 enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self, const char *name,
                                           const char *text, size_t size, struct spotnik_record *ret)
 {
-    char copy[SPOTNIK_RECORD_BYTES + 1], job[33], own_job[33], hex[2 * SPOTNIK_AUTH_BYTES + 1];
-    uint8_t mac[SPOTNIK_AUTH_BYTES];
+    char copy[SPOTNIK_RECORD_BYTES + 1], job[33], own_job[33];
     struct spotnik_record record = { 0 };
     if (size > SPOTNIK_RECORD_BYTES || size <= MAC_LINE_BYTES)
         return SPOTNIK_READING_TORN;
@@ -161,11 +171,8 @@ enum spotnik_reading spotnik_record_parse(const struct spotnik_credentials *self
         *ret = record;
         return SPOTNIK_READING_RECORD;
     }
-    if (!spotnik_auth_once(self->key, copy, size - MAC_LINE_BYTES, mac))
-        return SPOTNIK_READING_KEY;
-    hex_write(hex, mac, sizeof mac);
-    if (!spotnik_auth_equal((const uint8_t *)hex, (const uint8_t *)mac_line + 4,
-                            2 * SPOTNIK_AUTH_BYTES))
+    if (!is_signed(self->key, copy, mac_line)
+        && (self->old_key == NULL || !is_signed(self->old_key, copy, mac_line)))
         return SPOTNIK_READING_KEY;
     *ret = record;
     return SPOTNIK_READING_RECORD;

@@ -39,7 +39,7 @@ enum spotnik_reading {
     SPOTNIK_READING_RECORD,
     SPOTNIK_READING_ABSENT,
     SPOTNIK_READING_TORN,       /* no record, a part of one, or the copy of another file's */
-    SPOTNIK_READING_KEY,        /* signed with another key */
+    SPOTNIK_READING_KEY,        /* signed with none of our keys */
     SPOTNIK_READING_JOB,        /* of another job */
     SPOTNIK_READING_UNREADABLE, /* *ret_error is the errno; EINVAL: it is no regular file */
 };

@@ -14,6 +14,7 @@
 struct spotnik_credentials {
     uint8_t job[16];                        /* hash of the job name */
     uint8_t *key;                           /* 32 bytes (base/secret.h); the owner wipes them */
+    const uint8_t *old_key;                 /* the key before: records by it are read; or NULL */
     bool observes;                          /* the latter: STATUS may be asked for, and no more */
     struct spotnik_member self;             /* address and port as others reach us */
     struct spotnik_presence presence;       /* our place in our founding; for outsiders: none */

@@ -7,7 +7,8 @@
  * completed while members are lost and come all the time; what it trains is, bit for bit, what the
  * same members without deaths would have. Checkpoints are signed by the key of the job: what the
  * writer of the folder has moved to a later step is passed over, and what it has written itself, or
- * another key has signed, no member loads, and none begins anew over it.
+ * another key has signed, no member loads, and none begins anew over it. Where the key was rotated
+ * in between, the next life goes on from what the key before has signed, in the same place.
  *
  *     e2e-totalloss WORKER [lives=5] [seed=1] [mib=36] [every=20] [bits=1] [forged=1]
  *
@@ -366,6 +367,8 @@ static void forgeries(char *worker, uint64_t seed)
     uint64_t step = newest(&entry);
 
     move(&cluster, &entry);
+    if (spotnik_key_rotate(cluster.key))
+        cluster_fail(&cluster, "the key cannot be rotated: %s", spotnik_last_error());
     expect_resumed(&cluster, step);
     kill_all(&cluster);
     step = newest(&entry);
@@ -377,7 +380,9 @@ static void forgeries(char *worker, uint64_t seed)
     expect_refused(&cluster, cluster.key, "peers-forged", "is not signed");
     if (newest(&entry) != step)
         cluster_fail(&cluster, "a checkpoint that was refused is gone");
-    puts("a moved checkpoint is passed over; a forged one, and another key's, are refused");
+    puts("a moved checkpoint is passed over; one of the key before is taken; a forged one, and "
+         "another "
+         "key's, are refused");
     cluster_free(&cluster);
 }
 

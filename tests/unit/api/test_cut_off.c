@@ -141,7 +141,7 @@ TEST(no_notice)
 static void minority_find(const struct place *place, const char *saved, char path[256],
                           uint64_t *ret_step)
 {
-    struct spotnik_signer signer;
+    struct spotnik_signer signer[2];
     struct spotnik_manifest manifest = { .part_count = 0 };
     struct spotnik_checkpoint_store_list list;
 
@@ -149,8 +149,8 @@ static void minority_find(const struct place *place, const char *saved, char pat
     assert_int_equal(list.count, 1);
     *ret_step = list.entry[0].step;
     snprintf(path, 256, "%s/%s", saved, list.entry[0].name);
-    assert_int_equal(spotnik_key_signer(place->key, &signer), 0);
-    assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, &signer, &manifest), 0);
+    assert_int_equal(spotnik_key_signer(place->key, signer), 0);
+    assert_int_equal(spotnik_checkpoint_verify(saved, list.entry[0].name, signer, &manifest), 0);
     assert_true(manifest.minority && manifest.state == SPOTNIK_MANIFEST_SIGNED);
     spotnik_manifest_done(&manifest);
     spotnik_checkpoint_store_list_done(&list);

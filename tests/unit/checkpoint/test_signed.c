@@ -21,7 +21,7 @@
 #define NAME_BYTES (SPOTNIK_CHECKPOINT_STORE_NAME_MAX + 1)
 
 static char root[64], dir[128], key_a[128], key_b[128], key_made[128];
-static struct spotnik_signer none, a, b;
+static struct spotnik_signer none, pair_a[2], pair_b[2], a, b;
 static int32_t words[COUNT];
 
 static int setup(void **state)
@@ -35,7 +35,9 @@ static int setup(void **state)
     snprintf(key_made, sizeof key_made, "%s/made", root);
     assert_int_equal(spotnik_key_create(key_a) | spotnik_key_create(key_b), 0);
     assert_int_equal(spotnik_key_create_for_run(key_made), 0);
-    assert_int_equal(spotnik_key_signer(key_a, &a) | spotnik_key_signer(key_b, &b), 0);
+    assert_int_equal(spotnik_key_signer(key_a, pair_a) | spotnik_key_signer(key_b, pair_b), 0);
+    a = pair_a[0];
+    b = pair_b[0];
     assert_true(a.has_key && b.has_key && strcmp(a.name, b.name) != 0);
     return 0;
 }
@@ -437,6 +439,31 @@ TEST_WITH(adopted_and_rotated, setup, teardown)
     expect_refused(key_a, "spotnik", b.name);
     assert_int_equal(spotnik_checkpoint_store_files(dir, entry, count_one, &after), 0);
     assert_int_equal(before, after); /* the old parts are gone */
+}
+
+/* A job goes on from what the key before has signed, signs by the new one, and never goes back.
+ * What was signed by the one before that is another's. */
+TEST_WITH(rotated_and_resumed, setup, teardown)
+{
+    char entry[NAME_BYTES], copy[192];
+    struct spotnik_signer pair[2];
+
+    snprintf(copy, sizeof copy, "%s/copy", root);
+    train(key_a, 4);
+    assert_int_equal(link(key_a, copy), 0);
+    assert_int_equal(spotnik_key_rotate(key_a), 0);
+    expect_resumed(key_a, 4);
+    train(key_a, 8);
+    entry_find(8, entry);
+    assert_int_equal(spotnik_key_signer(key_a, pair), 0);
+    struct spotnik_manifest *manifest = look(entry, pair);
+    assert_string_equal(manifest->signer, pair[0].name);
+    manifest_free(manifest);
+    expect_refused(copy, "spotnik", "--old-key-file");
+    assert_int_equal(spotnik_key_rotate(key_a), 0);
+    expect_resumed(key_a, 8);
+    assert_int_equal(spotnik_key_rotate(key_a), 0);
+    expect_refused(key_a, "spotnik", "--old-key-file");
 }
 
 TEST_WITH(only_what_is_whole_is_adopted, setup, teardown)

@@ -185,6 +185,8 @@ TEST(records_are_signed)
     other.key = key_copy(other.key);
     other.key[3] ^= 1;
     assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_KEY);
+    other.old_key = config.credentials.key; /* after it was rotated */
+    assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_RECORD);
     other = config.credentials;
     other.job[3] ^= 1;
     assert_int_equal(spotnik_record_parse(&other, NAME, text, size, &read), SPOTNIK_READING_JOB);
