@@ -144,9 +144,11 @@ def copied(case: Saved) -> None:
         key = next(
             key for key in case.bucket.objects if key.startswith(f"{case.place}/again/step-") and "/part-" in key
         )
-        case.bucket.objects[key] = case.bucket.objects[key][:-1] + b"?"
-    if "is damaged" not in case.ask("checkpoint", "copy", again, f"{case.scheme}://bucket/{case.place}/third"):
-        raise SystemExit("copied: a damaged one is not refused")
+        whole = case.bucket.objects[key]
+        case.bucket.objects[key] = whole[:-1] + bytes([whole[-1] ^ 1])
+    told = case.ask("checkpoint", "copy", again, f"{case.scheme}://bucket/{case.place}/third")
+    if "is damaged" not in told:
+        raise SystemExit(f"copied: a damaged one is not refused:\n{told}")
     for places in ((case.where, "gcs://bucket/third"), ("gcs://bucket/third", case.where)):
         if "write a folder, s3://BUCKET/NAME, gs://" not in case.ask("checkpoint", "copy", *places):
             raise SystemExit("copied: a URL of no known kind is not refused")
