@@ -84,6 +84,7 @@ nightly)
     need buildah has buildah # for dev/image.sh
     [ "$(uname -m)" = aarch64 ] || { # for dev/wheel.sh and dev/neon.sh
         need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+        need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/lib/crti.o # which the former only recommends
         need qemu-user-static has qemu-aarch64-static
     }
     # The next ones are for dev/deb.sh.
