@@ -34,6 +34,7 @@ one()
     esac
 }
 
+dev/build.sh "$build" # many runs take its programs; dev/abi.sh its library
 passed=0
 failed=0
 results=
