@@ -6,7 +6,7 @@
 #   sdist               it compiles with this machine's libraries, without a network
 #   deb                 the packages, by autopkgtest, in a bare system of this machine's release
 #   image               workers train in it through kills
-# Default: all that DIST holds, in Debian 11 to 13, and Ubuntu 22.04 where its keys are installed (ubuntu-keyring).
+# Default: all that DIST holds, in Debian 11 to 13, and Ubuntu 22.04 and 24.04 where their keys are installed (ubuntu-keyring).
 #   SYSTEMS=DIR  keep the systems there, for the next time (default: a temporary folder)
 #   WHEELS=DIR   wheels of torch, numpy and all that they need (`pip download torch numpy -d DIR`): spotnik[torch] is
 #                installed and a PyTorch script runs, too, in each system whose Python they fit
@@ -29,6 +29,7 @@ all()
     [ ! -e "$(echo "$dist"/*"$(uname -m)".whl)" ] || {
         echo bookworm bullseye trixie
         held jammy /usr/share/keyrings/ubuntu-archive-keyring.gpg
+        held noble /usr/share/keyrings/ubuntu-archive-keyring.gpg
     }
     [ "$(uname -m)" = aarch64 ] || held aarch64 "$(echo "$dist"/*_aarch64.whl)"
     held sdist "$(echo "$dist"/*.tar.gz)"

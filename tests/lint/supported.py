@@ -15,6 +15,8 @@ SYSTEMS = {
     "bullseye": ("Debian 11", "3.9", "2.31"),
     "bookworm": ("Debian 12", "3.11", "2.36"),
     "trixie": ("Debian 13", "3.13", "2.41"),
+    "jammy": ("Ubuntu 22.04", "3.10", "2.35"),
+    "noble": ("Ubuntu 24.04", "3.12", "2.39"),
 }
 
 
@@ -29,6 +31,7 @@ def found(path, pattern):
 def table():
     """The rows of the table."""
     suites = found("dev/verify-release.sh", r" echo ([a-z]+ [a-z ]+)\n")[0].split()
+    suites += found("dev/verify-release.sh", r" held ([a-z]+) /usr/share/keyrings/ubuntu")
     systems = sorted((SYSTEMS[suite] for suite in suites), key=lambda system: system[0])
     pythons, glibcs = (", ".join(f"{system[part]} ({system[0]})" for system in systems) for part in (1, 2))
     torches = [found(path, r"torch==(\d+\.\d+)")[-1] for path in ("dev/python.sh", "dev/frameworks.sh")]
