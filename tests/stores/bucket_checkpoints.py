@@ -249,7 +249,7 @@ def killed(case: Saved, lives: int, mib: int, seed: int = 41) -> None:
         case.expect_resumed(saved)
         if saved == 0:
             case.until_saved(every)  # on a busy host, too, there is one to lose
-        moment = time.monotonic() + chance.uniform(every / 50, every / 6)
+        moment = time.monotonic() + chance.uniform(every / 50, every / 20)  # within a checkpoint or two
         case.until("at the moment of its death", lambda end=moment: time.monotonic() > end)  # type: ignore[misc]
         before, saved = saved, case.lose_all()
         if saved < before:
