@@ -213,10 +213,7 @@ class Shard(Generic[T]):
                 self._next()
                 self.dropped += 1
         batch = self._next()
-        session.mode.dealt(batch)
-        came = None if isinstance(self.dataset, Shards) else samples_in(batch)
-        if came is not None and came < piece.count:
-            session.mode.came(came, piece.count)
+        session.mode.dealt(batch, piece.count, None if isinstance(self.dataset, Shards) else samples_in(batch))
         return batch  # type: ignore[no-any-return]
 
     def _renew(self, epoch: int) -> None:

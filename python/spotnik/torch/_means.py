@@ -2,11 +2,14 @@
 """Losses that are no means over samples, as far as the graph of the first backward pass shows: told once.
 
 A step averages gradients by samples. A criterion of PyTorch with class weights, with an index that it ignores, or with
-a sum divides by something else, and the training then depends on the number of members, without an error.
+a sum divides by something else, and the training then depends on the number of members, without an error. So it does
+where the loss is the mean over some of the samples, or bends a mean over all: its root, a quotient of two (Dice).
 """
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any, Optional
@@ -70,9 +73,91 @@ def is_padded(batch: Any) -> bool:
     return any(map(is_padded, parts))
 
 
-def look(padded: bool) -> None:
-    """Tell the program of a loss that is no mean over samples, from within its backward()."""
-    found = next((words for words in (divisor_of(node, padded) for node in _nodes(_roots())) if words), None)
+Edge = tuple[Any, int]  # a node, and which of its outputs
+
+_SELECTS = re.compile(r"(Index|IndexSelect|MaskedSelect|Take)Backward\d")
+_BENDS = re.compile(
+    r"(R?[Ss]qrt|Log(|2|10|1p|sumexp|Softmax|Sigmoid)|Exp|Expm1|Pow|Reciprocal|Abs|Relu|Clamp(|Min|Max)|Tanh|Sigmoid|Softmax"
+    r"|(Linalg)?(Vector)?Norm|Var|Std|A?Max|A?Min|Median|Topk|Kthvalue|Prod|\w+Loss)Backward\d"
+)
+_OF_MODEL = re.compile(r"Addmm|[BM]mm|Mv|Baddbmm|.*Convolution|.*Embedding|Compiled|Native.*Norm|.*Attention")
+_BENT = (
+    "a root, a quotient or the like of a mean over the batch (RMSE, Dice), or the greatest of its samples, which are "
+    'others for a share: take it for each sample and then the mean, or say prepare(..., batch="per_member")'
+)
+_PART = (
+    "samples that it leaves out (an index, a mask): call spotnik.weigh(n), with the number of the others, before "
+    "backward()"
+)
+_WHOLE = "a sum over its samples, which nothing divides: multiply it by batch_size / len(batch)"
+
+
+def _shape(edge: Edge) -> tuple[int, ...]:
+    """That of the output; (0,), as if it had a row for each sample, where that is not known."""
+    try:
+        return tuple(map(int, edge[0]._input_metadata[edge[1]].shape))
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # another PyTorch, nested tensors
+        return (0,)
+
+
+def _below(edge: Edge) -> list[Edge]:
+    return [one for one in edge[0].next_functions if one[0] is not None]
+
+
+def _is_of_model(edge: Edge) -> bool:
+    """Does it come from layers, and not from parameters alone, as a penalty on these does?"""
+    found = [edge]
+    for number, one in enumerate(found):
+        if number == _NODES or _OF_MODEL.match(one[0].name()):
+            return number < _NODES
+        found += [below for below in _below(one) if below not in found]
+    return False
+
+
+def _bends(edge: Edge, below: Edge) -> bool:
+    """Is what this node makes of `below` other than proportional to it?"""
+    name, given = edge[0].name(), _below(edge)
+    if name.startswith("Div"):
+        return len(edge[0].next_functions) > 1 and edge[0].next_functions[1] == below
+    if name.startswith("Mul"):
+        return any(one != below and _is_of_model(one) for one in given)
+    return bool(_BENDS.match(name))
+
+
+def shape_of(root: Any, samples: int) -> Optional[str]:
+    """How a loss differs from a mean over its `samples`, as words for the user; None: not as far as can be seen.
+
+    Looks at what has no row for each sample any more, up to where it was made of what has.
+    """
+    found: list[tuple[Edge, bool, bool]] = [((root.grad_fn, 0), False, True)]
+    for number, (edge, bent, plain) in enumerate(found):
+        if number == _NODES:
+            return None
+        name = edge[0].name()
+        for below in _below(edge):
+            shape = _shape(below)
+            if math.prod(shape) % samples:
+                plain = plain and not name.startswith(("Div", "Mul"))
+                found.append((below, bent or _bends(edge, below), plain))
+            elif _SELECTS.match(name):
+                return _PART
+            elif (bent or (_bends(edge, below) and "Loss" not in name)) and _is_of_model(below):
+                return _BENT
+            elif plain and name.startswith("Sum") and shape[0] == samples and not below[0].name().startswith("Mean"):
+                return _WHOLE if _is_of_model(below) else None
+    return None
+
+
+def look(padded: bool, samples: int) -> None:
+    """Tell the program of a loss that is no mean over samples, from within its backward().
+
+    It was made of a batch of `samples` rows; 0: that is not known.
+    """
+    roots = _roots()
+    found = next((words for words in (divisor_of(node, padded) for node in _nodes(roots)) if words), None)
+    if found is None and samples > 1:
+        shapes = (shape_of(root, samples) for root in roots if root.grad_fn is not None and root.dim() == 0)
+        found = next((words for words in shapes if words), None)
     if found:
         log.warning(
             "the loss has %s. Else the training depends on the number of members, since a step averages gradients by "

@@ -31,6 +31,7 @@ class AtBackward:
     _came = ""  # samples of a mini-batch that are fewer than were dealt, as words
     _padded = False  # has a batch, before the first look, targets that a criterion leaves out?
     _tells_of_dropped = True
+    _rows = 0  # of the last mini-batch: its samples, where its tensors have so many; 0: that is not known
     averages = True  #: does optimizer.step() of the program apply an average?
     is_sharded = False  #: has this process a part of the model?
 
@@ -116,15 +117,15 @@ class AtBackward:
         After the backward pass of the mini-batch nothing is left to weigh: the part is one to look at.
         """
         if self._session.running.step is not None and self.gradients.passes < self.gradients.accumulate:
+            self._rows = samples
             self.gradients.weights.deal(self.gradients.passes, samples)
 
-    def dealt(self, batch: Any) -> None:
-        """The loader hands out a mini-batch."""
+    def dealt(self, batch: Any, samples: int, came: Optional[int]) -> None:
+        """The loader hands out a mini-batch of `samples`, of which its collate function has left `came`."""
         self._padded |= not self._has_looked and means.is_padded(batch)
-
-    def came(self, samples: int, dealt: int) -> None:
-        """The collate function has made a mini-batch of fewer samples than were dealt."""
-        self._came = f"{samples} of {dealt}"
+        self._rows = samples if samples == came else 0
+        if came is not None and came < samples:
+            self._came = f"{came} of {samples}"
 
     def skip(self) -> None:
         """The mini-batch has no backward pass."""
@@ -163,8 +164,8 @@ class AtBackward:
         ended = time.perf_counter()
         if not (self._has_looked or session.solo or self.is_idle(step)):
             self._has_looked = True
-            if gradients.weights.count is None:
-                means.look(self._padded)
+            if not gradients.weights.is_explained:
+                means.look(self._padded, 0 if session.options.batch == "per_member" else self._rows)
         if self._came and self._tells_of_dropped and gradients.weights.count is None and not session.solo:
             means.tell_of_dropped(self._came)
             self._tells_of_dropped = False

@@ -60,6 +60,11 @@ class Weights:
         """Has the program said what its losses were divided by?"""
         return bool(self._said)
 
+    @property
+    def is_explained(self) -> bool:
+        """Has it said so by more than the part of a batch that it took?"""
+        return bool(self._weighed or self._fixed)
+
     def scale(self, number: int) -> float:
         """By what the gradients of mini-batch `number` are multiplied; of its first one, before any is added."""
         if number >= len(self._counts):

@@ -319,6 +319,7 @@ def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> Non
         "squares": lambda z, y: nn.functional.mse_loss(z[:, 0], y.double(), reduction="sum") / 7 + z.pow(2).mean(),
         "classes": nn.CrossEntropyLoss(weight=CLASSES),
         "ignored": nn.CrossEntropyLoss(ignore_index=0),
+        "root": lambda z, y: nn.functional.mse_loss(z[:, 0], y.double()).sqrt(),
     }[loss]
     spotnik.prepare(net, opt)
     rows = data()
@@ -344,6 +345,7 @@ def noticed(tell: Tell, loss: str, weighs: bool, sometimes: bool = False) -> Non
         ("classes", False, r"spotnik.weigh\(weight\[y\].sum\(\)\)"),
         ("padded", False, r"spotnik.weigh\(\(y != -100\).sum\(\)\)"),
         ("ignored", False, r"spotnik.weigh\(\(y != ignore_index\).sum\(\)\)"),
+        ("root", False, r"take it for each sample and then the mean"),
         ("classes", True, ""),
     ],
 )
