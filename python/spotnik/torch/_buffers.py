@@ -15,10 +15,24 @@ import dataclasses
 import torch
 
 from ..errors import ArgumentError
+from ._log import log
 
 #: Larger buffers are taken for constants (tables, masks): they are part of the state, but do not travel each step.
 ELEMENTS_MAX = 1 << 16
 WHOLES_MAX = 1 << 10
+_LOOKS = 20  #: so many of the first steps are looked at: do members write different values?
+_CLOSE = 1e-4  #: what different kernels make of the same value, and no more
+
+
+_MEAN = (
+    "it becomes their mean, weighed by samples. That is what one process has where the value is a mean over samples. "
+    "Multiply what is added up over the batch (the counts of a codebook) by batch_size / len(batch), and compute what "
+    "follows from it in the next pass. A greatest or least value depends on the number of members"
+)
+_GREATEST = (
+    "it becomes the greatest of them, as numbers of steps need it. To count samples, count batch_size in place of "
+    "len(batch), or let the buffer have a floating type and a mean over samples"
+)
 
 
 @dataclasses.dataclass
@@ -41,6 +55,11 @@ class _Entry:
         return value
 
     @property
+    def of_norm(self) -> bool:
+        """Is it a statistic of a normalisation, of which prepare() has told?"""
+        return isinstance(self.module, torch.nn.modules.batchnorm._NormBase)
+
+    @property
     def stirred(self) -> bool:
         """Has the program written to the buffer since?"""
         return self.working is not self.given or self.working._version != self.version
@@ -52,7 +71,7 @@ class _Entry:
         its business, since its backward pass in training does not look at them.
         """
         working = self.working
-        apart = isinstance(self.module, torch.nn.modules.batchnorm._NormBase) and self.module.training
+        apart = self.of_norm and self.module.training
         with torch.autograd.grad_mode._unsafe_preserve_version_counter(working) if apart else contextlib.nullcontext():
             working.copy_(self.committed)
         self.given, self.version = working, working._version
@@ -111,6 +130,8 @@ class Buffers:
         #: What travels as MEAN: float64, so that float32 values survive it unharmed.
         self.mean = torch.zeros(mean_count, dtype=torch.float64)
         self.whole_count = whole_count
+        self._looks = _LOOKS if any(not entry.of_norm for entry in self.means + self.wholes) else 0
+        self._own: tuple[torch.Tensor, list[int], list[int]] = (self.mean, [], [])  # what this member contributed
 
     @property
     def flag_count(self) -> int:
@@ -128,6 +149,7 @@ class Buffers:
         mean, mean_flags = self._look(self.means, torch.float64)
         whole, whole_flags = self._look(self.wholes, torch.int64)
         self.mean.copy_(mean)
+        self._own = mean, whole.tolist(), mean_flags + whole_flags
         for name, value, version in self.constants:
             if value._version != version:
                 raise ArgumentError(
@@ -135,7 +157,7 @@ class Buffers:
                     f"{ELEMENTS_MAX} elements ({WHOLES_MAX} of whole numbers) are not kept equal; split it, or keep it "
                     "out of the model"
                 )
-        return whole.tolist(), mean_flags + whole_flags
+        return self._own[1:]
 
     @staticmethod
     def _look(entries: list[_Entry], dtype: torch.dtype) -> tuple[torch.Tensor, list[int]]:
@@ -148,12 +170,32 @@ class Buffers:
     @torch.no_grad()
     def adopt(self, wholes: list[int], flags: list[int]) -> None:
         """Take over what the step made of them, in the committed copies and in the model."""
+        if self._looks:
+            self._looks -= 1
+            self._look_for_different(wholes, flags)
         _spread(self.mean, [entry for entry, flag in zip(self.means, flags) if flag > 0])
         changed = [entry for entry, flag in zip(self.wholes, flags[len(self.means) :]) if flag > 0]
         _spread(torch.tensor(wholes, dtype=torch.int64), changed)
         for entry, flag in zip(self.means + self.wholes, flags):
             if flag > 0 or entry.stirred:
                 entry.give()
+
+    def _look_for_different(self, wholes: list[int], flags: list[int]) -> None:
+        """Tell of a buffer to which members wrote different values, once: is their mean what the program means?"""
+        own, own_wholes, own_flags = self._own
+        for entry, flag, is_own in zip(self.means + self.wholes, flags, own_flags):
+            if not (flag > 0 and is_own) or entry.of_norm:
+                continue
+            end = entry.at + entry.committed.numel()
+            if entry.committed.is_floating_point():
+                now = self.mean[entry.at : end]
+                differs, what = bool((own[entry.at : end] - now).abs().max() > _CLOSE * now.abs().max()), _MEAN
+            else:
+                differs, what = own_wholes[entry.at : end] != wholes[entry.at : end], _GREATEST
+            if differs:
+                self._looks = 0
+                log.warning("members write different values to buffer %s in forward(): %s", entry.name, what)
+                return
 
     @torch.no_grad()
     def keep(self) -> None:

@@ -222,6 +222,34 @@ class ScheduleFree(Shape):
         yield from (p.detach().clone() for p in self.net.parameters())
 
 
+class Quantised(nn.Module):
+    """A codebook that follows what it is asked for, as the guide has it: sums over the batch, scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(6, 4), nn.Linear(4, 2)
+        self.register_buffer("counts", torch.ones(8))
+        self.register_buffer("sums", torch.randn(8, 4))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        z, codes = self.inner(x), self.sums / self.counts[:, None]
+        nearest = torch.cdist(z, codes).argmin(dim=1)
+        if self.training:
+            with torch.no_grad():
+                chosen = nn.functional.one_hot(nearest, 8).to(z) * (BATCH / len(x))
+                self.counts.mul_(0.9).add_(chosen.sum(dim=0), alpha=0.1)
+                self.sums.mul_(0.9).add_(chosen.T @ z, alpha=0.1)
+        return self.outer(z + (codes[nearest] - z).detach())
+
+
+class Codebook(Shape):
+    def network(self) -> Any:
+        return Quantised().double()
+
+    def result(self) -> Iterator[torch.Tensor]:
+        yield from itertools.chain(self.net.parameters(), self.net.buffers())
+
+
 class Thawed(Shape):
     """Its first layer is trained from the twelfth step on."""
 
@@ -349,6 +377,7 @@ SHAPES: dict[str, type[Shape]] = {
     "lion": Signed,
     "muon": Orthogonal,
     "schedule-free": ScheduleFree,
+    "codebook": Codebook,
     "thawed": Thawed,
     "dropping": Dropping,
     "drawing": Drawing,
