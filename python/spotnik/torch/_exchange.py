@@ -47,7 +47,7 @@ class Common:
 class Exchange:
     """The memory in which it travels."""
 
-    MARKS = 2 + twins.COUNT
+    MARKS = 3 + twins.COUNT
 
     def __init__(self, replica: Replica, control: Control, parameters: int) -> None:
         self.replica, self._control = replica, control

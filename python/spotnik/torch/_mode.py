@@ -176,7 +176,8 @@ class AtBackward:
         if not session.solo:
             own = session.twins.numbers(step, gradients.raw()) if compares else [0] * twins.COUNT
             compared = session.parting.number() if checks and (weight or self.is_sharded) else 0
-            marks = [int(gradients.weights.is_said), compared, *own]
+            order = session.order_mark() if weight and session.data is not None else 0
+            marks = [int(gradients.weights.is_said), order, compared, *own]
             session.agreement.send(
                 job, self._counted(step), not weight, weight, used, marks=marks, pace=session.parting.pace
             )
@@ -196,10 +197,11 @@ class AtBackward:
         else:
             common = session.agreement.take_over()
             self._check_weights(common.marks[0] or not common.members)
+            self._check_order(common.marks[1] or not common.members)
             if checks:
-                session.parting.heard(step, common.marks[1] or not common.members, common.pace)
+                session.parting.heard(step, common.marks[2] or not common.members, common.pace)
             if compares:
-                session.twins.heard(common.marks[2:], common.members)
+                session.twins.heard(common.marks[3:], common.members)
             if common.members:
                 gradients.finish(common.used)
             else:
@@ -219,6 +221,16 @@ class AtBackward:
             raise StateError(
                 "some members called weigh() in this step and others did not, so what their losses were divided by "
                 "cannot be compared; call it in every mini-batch, with 0 where there is nothing to count"
+            )
+
+    @staticmethod
+    def _check_order(is_same: bool) -> None:
+        if not is_same:
+            raise StateError(
+                "members deal different samples under the same numbers, so some would be computed twice and others "
+                "never: the loader's sampler gives each member another order, or a Subset has other indices. Let the "
+                "sampler draw by torch's global generator, which has the same seed everywhere, and not by NumPy or "
+                "random; split the data by a fixed seed"
             )
 
     # ---- apply ----

@@ -106,6 +106,12 @@ def part(session: Session, batch: Any, dim: int) -> Any:
     return batch.narrow(dim, begin, end - begin) if isinstance(batch, torch.Tensor) else batch[begin:end]
 
 
+def mark_of(order: Any) -> int:
+    """A number of 62 bits for a list of numbers; another list, and another order, has another one."""
+    numbers = torch.as_tensor(order, dtype=torch.int64)
+    return int(((numbers + 1) * (2 * torch.arange(len(numbers)) + 1)).sum()) & ((1 << 62) - 1)
+
+
 class Order:
     """The order of the samples in each epoch of data."""
 
@@ -114,16 +120,28 @@ class Order:
         self.shuffle = shuffle
         self.sampler = sampler
         self._orders: dict[tuple[int, int], torch.Tensor] = {}  # of the last two epochs: one is prefetched
+        self._marks: dict[tuple[int, int], int] = {}  # of these, where a sampler of the program's own made them
+        self.chosen = 0  #: a mark of what the data set has chosen from another
 
     def indices(self, seed: int, piece: Piece) -> list[int]:
         """The indices into the data set that `piece` stands for."""
         if not self.shuffle and self.sampler is None:
             return [place for begin, end in piece.ranges for place in range(begin, end)]
-        key = (seed, piece.data_epoch)
+        order = self._of((seed, piece.data_epoch))
+        return [int(index) for begin, end in piece.ranges for index in order[begin:end].tolist()]
+
+    def mark(self, seed: int, epoch: int) -> int:
+        """A number that another order of the epoch does not have; orders that follow from the seed have the same."""
+        if self.sampler is not None:
+            order = self._of((seed, epoch))
+            if (seed, epoch) not in self._marks:
+                self._marks = {(seed, epoch): mark_of(order)}
+        return self.chosen ^ self._marks.get((seed, epoch), 0)
+
+    def _of(self, key: tuple[int, int]) -> torch.Tensor:
         if key not in self._orders:
             self._orders = {**dict(list(self._orders.items())[-1:]), key: self._make(mix(*key))}
-        order = self._orders[key]
-        return [int(index) for begin, end in piece.ranges for index in order[begin:end].tolist()]
+        return self._orders[key]
 
     def _make(self, seed: int) -> torch.Tensor:
         if self.sampler is None:
@@ -168,6 +186,7 @@ class Course:
         options = session.options
         session.attach(Data(self.samples, self.batch * options.accumulate, options.batch == "per_member"))
         self.session, self._iterations = session, options.start
+        session.order_mark = lambda: self.order.mark(session.control.seed, session.control.epoch)
         return session
 
     def steps(self) -> int:

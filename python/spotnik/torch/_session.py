@@ -93,6 +93,8 @@ class Session:
         self.left_at = 0  #: the step in which it did so
         self.aside_until = 0  #: the epoch of data in which this member joins again
         self.epoch_floor = 0  #: epochs of data before this one are not asked for
+        self.epoch_asked = False  #: did the program ask which epoch it is, before it had a batch?
+        self.order_mark: Callable[[], int] = int  #: of the order of samples, which must be the same on all members
         self.before_open: list[Callable[[], None]] = []
         self.told_of_end = False
         self._copied_at: Optional[tuple[int, torch.Tensor]] = None

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from programs import data, network
+from programs import SAMPLES, data, network
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler, Subset
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError
@@ -223,3 +225,56 @@ def test_complex_weights_are_refused_with_what_is_exact(cluster: Make, tmp_path:
     plain = alone(waves, tmp_path, is_plain=True)[0]["done"]
     for line in of_three(cluster, waves, is_plain=False).lines("done"):
         assert line["done"] == pytest.approx(plain, abs=1e-9)
+
+
+# ---- samplers and splits that are drawn by NumPy or random ----
+
+
+class Shuffled(Sampler[int]):
+    """Draws an order, `apart` by a generator that each process seeds for itself, as NumPy's is."""
+
+    def __init__(self, apart: bool) -> None:
+        self.own = random.Random(os.getpid()) if apart else None
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(SAMPLES))
+        if self.own is None:
+            return iter(torch.randperm(SAMPLES).tolist())
+        self.own.shuffle(order)
+        return iter(order)
+
+
+def deals(tell: Tell, how: str) -> None:
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt)
+    loader: DataLoader[Any] = DataLoader(data(), batch_size=24, sampler=Shuffled(how == "sampler"))
+    if "subset" in how:
+        chosen = random.Random(os.getpid() if how == "subset" else 1).sample(range(SAMPLES), 100)
+        loader = DataLoader(Subset(data(), chosen), batch_size=24, shuffle=True)
+    sharded = spotnik.shard(loader)
+    for _ in spotnik.epochs(3):
+        for x, y in sharded:
+            nn.functional.cross_entropy(net(x), y).backward()
+            opt.step()
+            opt.zero_grad()
+    tell(done=True)
+
+
+@pytest.mark.parametrize("how", ["sampler", "subset", "torch's sampler", "subset by a seed"])
+def test_samples_that_are_others_on_each_member_end_the_job(cluster: Make, how: str) -> None:
+    job = cluster()
+    job.gather(2)
+    for _ in range(2):
+        job.start(deals, how=how)
+    for _ in job.events():
+        pass
+    if how in ("sampler", "subset"):
+        told = job.lines("error")  # who has not committed the step when the first one ends takes it without that one
+        assert told and len(told) + len(job.lines("done")) == 2
+        assert all("members deal different samples under the same numbers" in line["text"] for line in told)
+    else:
+        assert len(job.lines("done")) == 2 and not job.errors()
