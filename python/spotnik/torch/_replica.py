@@ -149,6 +149,11 @@ class Replica:
             named += extra
         return named
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All of it."""
+        return [tensor for _, tensor in self._named]
+
     def sums(self) -> list[int]:
         """A number for each of `compared`: the sum of its bits."""
         return sums_of(self.compared)

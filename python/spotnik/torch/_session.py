@@ -46,6 +46,7 @@ from ._leaves import Stateful
 from ._log import log
 from ._mode import AtBackward
 from ._options import Data, Options
+from ._outside import Outside
 from ._parting import Parting
 from ._places import make_job, place_here
 from ._rates import Rates
@@ -86,6 +87,7 @@ class Session:
         self.applier = Applier(optimizers, self.mode, self.running, self.repeats, self.rates, options.on_step)
         self._entry = Entry(model, self._before_forward)  # begins the steps, where no loader does
         self._replica: Optional[Replica] = None
+        self._outside: Optional[Outside] = None
         self.agreement: Agreement  #: of the members; there is one once the job is open
         # To the program's loop, also those without samples for this member: a log's wish, and that of pauses.
         self.every_step_shown = self.pauses.on
@@ -134,6 +136,7 @@ class Session:
         for start in self.before_open:
             start()
         self.watch.seal()
+        self._outside = None if self.solo else Outside([*self.model.parameters(), *self._replica.tensors])
         job = self.membership.join(config)
         heed_sigterm()
         self._say_hello()
@@ -287,6 +290,8 @@ class Session:
         last = self.running.last_step
         self.replica.mark()
         self.watch.check()
+        if self._outside is not None:
+            self._outside.look()
         self.repeats.mark(last.number if last else 0)
         self.mode.ready()
 
