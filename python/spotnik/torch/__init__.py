@@ -261,8 +261,13 @@ def step() -> int:
 
 
 def epoch() -> int:
-    """The epoch of sharded data that the job is in, from 0. Joins the job."""
-    return _with_data("epoch").position[0]
+    """The epoch of sharded data that the job is in, from 0. Joins the job.
+
+    An engine that is told where to begin takes ``next(spotnik.epochs(count), count)``: the loader begins there, too.
+    """
+    session = _with_data("epoch")
+    session.epoch_asked = session.running.handed is None
+    return session.position[0]
 
 
 def samples() -> int:

@@ -445,6 +445,15 @@ class Session:
 
         What the program does after each epoch, validation say, it does for those that are over, too.
         """
+        if self.epoch_asked:
+            self.epoch_asked = False
+            log.warning(
+                "the loop is in epoch %d, which is over, so it gets no batch in it. If it counts from spotnik.epoch(), "
+                "%d here, it will end too early: write: for epoch in spotnik.epochs(count); and "
+                "next(spotnik.epochs(count), count) for an engine that is given where to begin",
+                wanted,
+                self.control.epoch,
+            )
         running, behind = self.running, self.control.epoch - wanted
         if self.job is None or self.solo or self.strategy is not None or behind < 2 or 2 * behind > self._behind:
             return  # also where catching up takes about as long as the others' epochs do

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ledger
+import pytest
 import torch
 from cluster import Cluster, Tell, alone
 from programs import SAMPLES, data, network
@@ -155,3 +156,35 @@ def test_a_finished_job_says_so_and_repeats_nothing(tmp_path: Path) -> None:
     assert first["said"] == []
     (words,) = second["said"]
     assert "the job has trained its 2 epochs already" in words
+
+
+def counts_by_itself(tell: Tell, checkpoint: str, until: int, asks: bool) -> None:
+    """An engine that is told where to begin."""
+    words = Words()
+    logging.getLogger("spotnik.torch").addHandler(words)
+    net = network()
+    opt = optim.SGD(net.parameters(), lr=0.05)
+    spotnik.prepare(net, opt, checkpoint=checkpoint)
+    loader = spotnik.shard(DataLoader(data(), batch_size=24))
+    first = spotnik.epoch() if asks else next(spotnik.epochs(until), until)
+    for _ in range(first, until):
+        for x, y in loader:
+            nn.functional.cross_entropy(net(x), y).backward()
+            opt.step()
+            opt.zero_grad()
+    tell(done=spotnik.epoch(), first=first, warned=words.said)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_an_engine_that_is_told_where_to_begin(cluster: Make, tmp_path: Path, asks: bool) -> None:
+    """With the epoch alone it would get no batch in its first epochs, and end too early: it is warned."""
+    settings = {"checkpoint": str(tmp_path / "checkpoints"), "asks": asks}
+    for until in (3, 8):
+        job = cluster()
+        job.start(counts_by_itself, until=until, **settings)
+        job.wait()
+        assert not job.errors()
+    (line,) = job.lines("done")
+    assert line["first"] == 3
+    assert (line["done"], len(line["warned"])) == ((5, 1) if asks else (8, 0)), line
+    assert not asks or "write: for epoch in spotnik.epochs(count)" in line["warned"][0]
