@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recipes of docs/guide/recipes.md, cut out: alone, with three, with a kill; fastai's after a total loss.
+"""The recipes of docs/guide/recipes.md, cut out: alone, with three, with a kill, after a total loss.
 
 The same text runs without Spotnik, in a process that has a stand-in of that name: three members end as that does.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import itertools
 import os
 import re
 import signal
@@ -17,23 +18,25 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
 from disturb import tell_to_stop, total_loss
+from ledger import Share, places
 from operator_names import name_operators
 from programs import last_step
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 import spotnik
 import spotnik.torch as members
-from spotnik.torch._sampler import Order, Piece
 
 Make = Callable[..., Cluster]
 PAGE = Path(os.environ["SPOTNIK_ROOT"]) / "docs/guide/recipes.md"
-SAMPLES, BATCH, SEED = 36, 12, 7
+SAMPLES, BATCH, SEED, ROUNDING = 36, 12, 7, 1e-5
+EPOCH = SAMPLES // BATCH  #: steps of it
 LOST = 10  #: the last step of members that are killed together: the second of an epoch after a checkpoint
 
 
@@ -47,9 +50,11 @@ def recipes(heading: str) -> list[str]:
 
 
 class Plain(types.ModuleType):
-    """In place of spotnik.torch: one process, which takes samples in the order that the job has."""
+    """In place of spotnik.torch: one process, which takes the batches of the job."""
 
-    taken = 0
+    def __init__(self, batches: Iterator[list[int]]) -> None:
+        super().__init__("spotnik.torch")
+        self.batches, self.taken, self.drawn = batches, 0, 0
 
     def prepare(self, *given: Any, **_: Any) -> Any:
         return given
@@ -57,8 +62,8 @@ class Plain(types.ModuleType):
     def shard(self, loader: DataLoader[Any]) -> Any:
         return InOrder(loader, self)
 
-    def epochs(self, count: int) -> range:
-        return range(count)
+    def epochs(self, count: int) -> Iterator[int]:
+        return iter(range(count))
 
     def weigh(self, _: Any) -> None:
         pass
@@ -72,7 +77,7 @@ class Plain(types.ModuleType):
         return 0
 
     def samples(self) -> int:
-        return self.taken * BATCH
+        return self.drawn
 
     def hide_torchrun(self) -> None:
         pass
@@ -82,11 +87,10 @@ class Plain(types.ModuleType):
 
 
 class InOrder:
-    """A loader whose epochs have the job's order."""
+    """A loader that deals the job's batches."""
 
     def __init__(self, loader: DataLoader[Any], owner: Plain) -> None:
-        self.loader, self.owner, self.epoch = loader, owner, 0
-        self.order = Order(len(loader.dataset), True)  # type: ignore[arg-type]
+        self.loader, self.owner = loader, owner
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -95,32 +99,20 @@ class InOrder:
         return getattr(self.loader, name)
 
     def __iter__(self) -> Iterator[Any]:
-        size, batch = self.order.samples, self.loader.batch_size or 1
-        epoch, self.epoch = self.epoch, self.epoch + 1
-        for begin in range(0, size, batch):
-            places = self.order.indices(SEED, Piece(epoch, ((begin, min(size, begin + batch)),), 1.0))
+        for batch in itertools.islice(self.owner.batches, EPOCH):
             self.owner.taken += 1
-            yield self.loader.collate_fn([self.loader.dataset[i] for i in places])
+            self.owner.drawn += len(batch)
+            yield self.loader.collate_fn([self.loader.dataset[i] for i in batch])
 
 
-def jobs_order(sampler: Any) -> Iterator[int]:
-    """In place of the __iter__ of samplers that shuffle."""
-    sampler.epochs = getattr(sampler, "epochs", -1) + 1
-    size = len(sampler.data_source)
-    yield from Order(size, True).indices(SEED, Piece(sampler.epochs, ((0, size),), 1.0))
-
-
-def without_spotnik() -> None:
-    """For this process, a fork of the test's."""
-    torch.utils.data.RandomSampler.__iter__ = jobs_order  # type: ignore[assignment, method-assign]
-    with contextlib.suppress(ImportError):
-        from accelerate.data_loader import SeedableRandomSampler
-
-        SeedableRandomSampler.__iter__ = jobs_order
-    with contextlib.suppress(spotnik.LibraryError):
+def without_spotnik(shares: list[tuple[int, list[Share]]], recipe: str) -> None:
+    """For this process, a fork of the test's, which takes these samples in its steps."""
+    batches = iter(ledger.batches(shares, SAMPLES, SEED))
+    if "spotnik.hf" in recipe:  # the Trainer's own loader deals them
+        BatchSampler.__iter__ = lambda _: itertools.islice(batches, EPOCH)  # type: ignore[assignment, method-assign]
         hf: Any = importlib.import_module("spotnik.hf")
         hf.Callback = importlib.import_module("transformers").TrainerCallback
-    spotnik.torch = sys.modules["spotnik.torch"] = Plain("spotnik.torch")  # type: ignore[assignment]
+    spotnik.torch = sys.modules["spotnik.torch"] = Plain(batches)  # type: ignore[assignment]
 
 
 # ---- what the recipes are given ----
@@ -304,6 +296,7 @@ class Recipe:
     given: Callable[[], dict[str, Any]]
     number: int = 0  # of those below the heading
     per_member: bool = False  # a step grows with the job
+    double: bool = False  # Adam makes steps of what rounding leaves of gradients that are 0, those of keys' biases
 
     @property
     def text(self) -> str:
@@ -315,9 +308,9 @@ RECIPES = {
     "trl dpo": Recipe("TRL", "trl", preferences, number=1),
     "peft": Recipe("peft", "peft", labelled_tokens),
     "qlora": Recipe("peft", "bitsandbytes", over_four_bits),
-    "sentence-transformers": Recipe("sentence-transformers", "sentence_transformers", sentences),
+    "sentence-transformers": Recipe("sentence-transformers", "sentence_transformers", sentences, double=True),
     "fastai": Recipe("fastai", "fastai", numbers),
-    "timm": Recipe("timm", "timm", pictures),
+    "timm": Recipe("timm", "timm", pictures, double=True),
     "open_clip": Recipe("open_clip", "open_clip", captions, per_member=True),
     "composer": Recipe("MosaicML Composer", "composer", composed),
     "ultralytics": Recipe("ultralytics", "ultralytics", photographs),
@@ -328,45 +321,69 @@ def weights(model: Any) -> list[float]:
     return [float(p.detach().double().sum()) for p in model.parameters() if p.requires_grad]
 
 
-def trained(names: dict[str, Any]) -> Any:
-    """The model that a recipe has trained."""
-    for owner in ("learn", "trainer"):
-        if owner in names:
-            return names[owner].model
-    return names["model"]
+def trained(names: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """What a recipe has trained, and an average of it."""
+    owner = names.get("learn") or names.get("trainer")
+    model = owner.model if owner else names["model"]
+    yield from (p for p in model.parameters() if p.requires_grad)
+    if "average" in names:
+        yield from names["average"].parameters()
+    if hasattr(owner, "ema"):
+        yield from owner.ema.ema.parameters()
 
 
-def run(tell: Tell, name: str, folder: str, plain: bool = False, epochs: int = 2, kept: str = "") -> None:
-    """The recipe as it stands on the page, but for its number of epochs. `kept`: it is killed in step LOST."""
+def undisturbed(epochs: int) -> list[tuple[int, list[Share]]]:
+    """What the steps of a job take that loses nobody."""
+    return [(epoch, [((at, at + BATCH),)]) for epoch in range(epochs) for at in range(0, SAMPLES, BATCH)]
+
+
+def run(
+    tell: Tell,
+    name: str,
+    folder: str,
+    shares: Optional[list[tuple[int, list[Share]]]] = None,
+    epochs: int = 2,
+    last: int = 0,
+    kept: str = "",
+) -> None:
+    """The recipe as it stands on the page, but for its number of epochs. With `shares`: one process, which takes these.
+
+    It goes no further than step `last`.
+    """
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
-    if plain:
-        without_spotnik()
+    recipe = RECIPES[name]
+    torch.set_default_dtype(torch.float64 if recipe.double else torch.float32)
+    if shares:
+        epochs = len(shares) // EPOCH
+        without_spotnik(shares, recipe.text)
     else:
         members.hide_torchrun()
-        watch(tell, kept)
-    recipe = RECIPES[name]
+        watch(tell, last, kept)
     names: dict[str, Any] = {"torch": torch, **recipe.given()}
     text = recipe.text
     for said in ("epochs(2)", "num_train_epochs=2", "num_epochs=2", "fit_one_cycle(2,", '"2ep"', '"epochs": 2'):
         text = text.replace(said, said.replace("2", str(epochs)))
     exec(compile(text, name, "exec"), names)
-    tell(done=weights(trained(names)))
+    result = [p.detach().clone() for p in trained(names)]
+    torch.save(result, "final.pt")
+    tell(done=[float(p.double().sum()) for p in result])
 
 
-def watch(tell: Tell, kept: str) -> None:
+def watch(tell: Tell, last: int, kept: str) -> None:
     """Tell of steps, and fix the seed: what the recipes leave to prepare().
 
-    With `kept`, a folder of checkpoints, it goes no further than step LOST, of which it tells when one is there.
+    It goes no further than step `last`, of which it tells when the folder `kept` has a checkpoint.
     """
     prepare = members.prepare
 
     def watched(*given: Any, **settings: Any) -> Any:
         def committed(report: members.StepReport) -> None:
-            is_last = kept and report.number >= LOST
-            while is_last and not any(Path(kept).rglob("manifest.json")):
+            is_last = last and report.number >= last
+            while is_last and kept and not any(Path(kept).rglob("manifest.json")):
                 time.sleep(0.01)  # between two looks for the file
-            tell(step=report.number, members=report.members, samples=report.samples, replay=report.replay)
+            more = {"samples": report.samples, "replay": report.replay, "epoch": report.data_epoch}
+            tell(step=report.number, members=report.members, share=report.share, **more)
             if is_last:
                 signal.pause()
 
@@ -394,10 +411,16 @@ def ends(job: Cluster) -> list[list[float]]:
     return found
 
 
+def check(tmp_path: Path, job: Cluster, name: str, shares: list[tuple[int, list[Share]]]) -> None:
+    """Members have ended as one process ends that takes these samples."""
+    whole = tmp_path / f"plain-{job.folder.name}"
+    alone(run, tmp_path, name=name, folder=str(whole), shares=shares)
+    for end in job.folder.glob("*/final.pt"):
+        assert ledger.distance(str(end), str(whole / "final.pt")) < ROUNDING
+
+
 def test_one_and_three_members_end_as_one_process(cluster: Make, tmp_path: Path, name: str) -> None:
-    (plain,) = (line["done"] for line in alone(run, tmp_path, name=name, folder=str(tmp_path / "plain"), plain=True))
-    half = alone(run, tmp_path, name=name, folder=str(tmp_path / "half"), plain=True, epochs=1)[-1]["done"]
-    assert max(abs(a - b) for a, b in zip(plain, half)) > 1e-3, "it has not trained"
+    half = alone(run, tmp_path, name=name, folder=str(tmp_path / "half"), shares=undisturbed(1))[-1]["done"]
     for count in (1, 3):
         job = cluster()
         job.gather(count)
@@ -405,43 +428,53 @@ def test_one_and_three_members_end_as_one_process(cluster: Make, tmp_path: Path,
             job.start(run, name=name, folder=str(job.folder / f"member{number}"))
         job.wait()
         assert len(ends(job)) == count
-        if count == 1 or not RECIPES[name].per_member:
-            assert ends(job)[0] == pytest.approx(plain, abs=1e-4)
+        assert max(abs(a - b) for a, b in zip(ends(job)[0], half)) > 1e-3, "it has not trained"
         assert max(line["members"] for line in job.lines("step")) == count
+        if count == 1 or not RECIPES[name].per_member:
+            check(tmp_path, job, name, undisturbed(2))
 
 
 def test_a_kill_changes_nothing_but_the_members(cluster: Make, tmp_path: Path, name: str) -> None:
-    job, killed = cluster(), False
+    """One of three is lost in the second step of an epoch, and the third step takes its samples."""
+    job = cluster()
     job.gather(3)
     for number in range(3):
-        job.start(run, name=name, folder=str(job.folder / f"member{number}"), epochs=8)
+        job.start(run, name=name, folder=str(job.folder / f"member{number}"), epochs=8, last=4 if number == 1 else 0)
     for _, line in job.events():
-        if line.get("step", 0) >= 4 and not killed:  # a loss in an epoch's last step costs a step more
-            killed = True
+        if line.get("step") == 4 and sum(one["step"] == 4 for one in job.lines("step")) == 3:  # all have committed it
             job.kill(job.members[1])
-    assert len(ends(job)) == 2 and killed
-    taken: dict[int, int] = {line["step"]: line["samples"] for line in job.lines("step")}
-    assert sum(taken.values()) == 8 * SAMPLES
+    assert len(ends(job)) == 2
+    steps = {line["step"]: line for line in job.lines("step")}
+    assert sum(line["samples"] for line in steps.values()) == 8 * SAMPLES
+    shares: dict[int, tuple[int, list[Share]]] = {step: (steps[step]["epoch"], []) for step in sorted(steps)}
+    for line in job.lines("step"):
+        shares[line["step"]][1].append(line["share"])
+    assert [len(places(taken)) for _, taken in shares.values()] == [steps[step]["samples"] for step in shares]
+    if not RECIPES[name].per_member:
+        check(tmp_path, job, name, list(shares.values()))
 
 
-@pytest.mark.parametrize("name", ["fastai"], indirect=True)
 def test_a_total_loss_changes_nothing(cluster: Make, tmp_path: Path, name: str) -> None:
     """Two members are killed together. Two others go on and end as one process does."""
-    kept, settings = tmp_path / "checkpoints", {"name": name, "epochs": 8}
+    kept, epochs = tmp_path / "checkpoints", 8
 
     def start(job: Cluster, **more: Any) -> None:
-        job.start(run, folder=str(job.folder / f"member{len(job.members)}"), **settings, **more)
+        job.start(run, folder=str(job.folder / f"member{len(job.members)}"), name=name, epochs=epochs, **more)
 
-    _, after, _ = total_loss(cluster, kept, lambda job: start(job, kept=str(kept)), since=LOST)
-    whole = cluster(minimum=2)
-    for job in (after, whole):
-        for _ in range(2 if job is after or RECIPES[name].per_member else 0):
-            start(job)
-        job.wait()
-    wanted = whole.lines("done") or alone(run, tmp_path, folder=str(tmp_path / "plain"), plain=True, **settings)
+    _, after, _ = total_loss(cluster, kept, lambda job: start(job, last=LOST, kept=str(kept)), since=LOST)
+    for _ in range(2):
+        start(after)
+    after.wait()
     assert len(ends(after)) == 2
-    assert ends(after)[0] == pytest.approx(wanted[0]["done"], abs=1e-4)
     assert 7 < min(line["step"] for line in after.lines("step")) <= LOST
+    if not RECIPES[name].per_member:
+        check(tmp_path, after, name, undisturbed(epochs))
+        return
+    whole = cluster(minimum=2)  # in one process the samples of a batch would be compared
+    for _ in range(2):
+        start(whole)
+    whole.wait()
+    assert ends(after)[0] == pytest.approx(ends(whole)[0], abs=ROUNDING)
 
 
 class Adapted(torch.nn.Module):
