@@ -205,7 +205,7 @@ class Orthogonal(Shape):
 
 
 class ScheduleFree(Shape):
-    """An optimiser with a mode: it evaluates at other weights than it trains at."""
+    """An optimiser with a mode: it evaluates at other weights than it trains at, also in the midst of an epoch."""
 
     needs = "schedulefree"
 
@@ -215,6 +215,14 @@ class ScheduleFree(Shape):
         opt = schedulefree.AdamWScheduleFree(self.net.parameters(), lr=0.01, warmup_steps=5, foreach=False)
         opt.train()
         return opt
+
+    def step(self, x: torch.Tensor, y: torch.Tensor, number: int, job: Any) -> None:
+        super().step(x, y, number, job)
+        if number % 4 == 3:
+            self.opt.eval()
+            with torch.no_grad():
+                self.net(data().tensors[0])
+            self.opt.train()
 
     def result(self) -> Iterator[torch.Tensor]:
         yield from self.net.parameters()
