@@ -107,8 +107,11 @@ def part(session: Session, batch: Any, dim: int) -> Any:
 
 
 def mark_of(order: Any) -> int:
-    """A number of 62 bits for a list of numbers; another list, and another order, has another one."""
-    numbers = torch.as_tensor(order, dtype=torch.int64)
+    """A number of 62 bits for a list of numbers; another list, and another order, has another one. Of names: 0."""
+    try:
+        numbers = torch.as_tensor(order, dtype=torch.int64)
+    except (TypeError, ValueError, RuntimeError):  # names, say, by which the data set finds its samples
+        return 0
     return int(((numbers + 1) * (2 * torch.arange(len(numbers)) + 1)).sum()) & ((1 << 62) - 1)
 
 

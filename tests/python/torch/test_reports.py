@@ -247,6 +247,16 @@ class Shuffled(Sampler[int]):
         return iter(order)
 
 
+class Named(Dataset[Any]):
+    """Samples by names."""
+
+    def __getitem__(self, name: str) -> Any:
+        return data()[int(name)]
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+
 def deals(tell: Tell, how: str) -> None:
     net = network()
     opt = torch.optim.SGD(net.parameters(), lr=0.05)
@@ -255,6 +265,8 @@ def deals(tell: Tell, how: str) -> None:
     if "subset" in how:
         chosen = random.Random(os.getpid() if how == "subset" else 1).sample(range(SAMPLES), 100)
         loader = DataLoader(Subset(data(), chosen), batch_size=24, shuffle=True)
+    if how == "names":
+        loader = DataLoader(Subset(Named(), list(map(str, range(SAMPLES)))), batch_size=24, shuffle=True)  # type: ignore
     sharded = spotnik.shard(loader)
     for _ in spotnik.epochs(3):
         for x, y in sharded:
@@ -264,7 +276,7 @@ def deals(tell: Tell, how: str) -> None:
     tell(done=True)
 
 
-@pytest.mark.parametrize("how", ["sampler", "subset", "torch's sampler", "subset by a seed"])
+@pytest.mark.parametrize("how", ["sampler", "subset", "torch's sampler", "subset by a seed", "names"])
 def test_samples_that_are_others_on_each_member_end_the_job(cluster: Make, how: str) -> None:
     job = cluster()
     job.gather(2)
