@@ -163,7 +163,7 @@ def test_who_comes_back_between_two_optimizers_takes_no_samples(cluster: Make) -
             job.kill(job.members[2], signal.SIGCONT)
     assert not job.errors()
     steps = ledger.agreed(job)
-    assert (steps[2]["members"], steps[3]["members"]) == (2, 2)
+    assert steps[2]["members"] == 2 and steps[3]["members"] in (2, 3)  # it may be back at once
     computed: collections.Counter[int] = collections.Counter()
     for line in job.lines("begin"):
         computed[line["begin"]] += line["count"]
