@@ -29,7 +29,12 @@ if [ $# = 2 ]; then
         mount -t proc proc "$0/proc"
         mount --rbind /dev "$0/dev"
         system=$0
-        autopkgtest --apt-upgrade --no-built-binaries "$@" -- chroot "$system"' "$2" "$dist"/*.deb "$source/"
+        autopkgtest --apt-upgrade --no-built-binaries "$@" -- chroot "$system"' "$2" "$dist"/*.deb "$source/" \
+        >"$work/log" 2>&1 || { # a log of its own, since it empties the file that it writes to
+        tail -n 40 "$work/log" >&2
+        exit 1
+    }
+    grep -aE '^[a-z]+ +PASS' "$work/log" | sort -u
     exit
 fi
 (cd "$source" && dpkg-buildpackage --build=binary --no-sign) >"$work/log" 2>&1 || {
