@@ -263,7 +263,7 @@ def step() -> int:
 def epoch() -> int:
     """The epoch of sharded data that the job is in, from 0. Joins the job.
 
-    An engine that is told where to begin takes ``next(spotnik.epochs(count), count)``: the loader begins there, too.
+    Give ``next(spotnik.epochs(count), count)`` to an engine that takes its first epoch: the loader begins there, too.
     """
     session = _with_data("epoch")
     session.epoch_asked = session.running.handed is None

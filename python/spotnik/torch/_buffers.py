@@ -20,7 +20,7 @@ from ._log import log
 #: Larger buffers are taken for constants (tables, masks): they are part of the state, but do not travel each step.
 ELEMENTS_MAX = 1 << 16
 WHOLES_MAX = 1 << 10
-_LOOKS = 20  #: so many of the first steps are looked at: do members write different values?
+_LOOKS = 20  #: first steps in which a member compares what it wrote with what the step made of it
 _CLOSE = 1e-4  #: what different kernels make of the same value, and no more
 
 

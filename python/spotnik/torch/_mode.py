@@ -31,7 +31,7 @@ class AtBackward:
     _came = ""  # samples of a mini-batch that are fewer than were dealt, as words
     _padded = False  # has a batch, before the first look, targets that a criterion leaves out?
     _tells_of_dropped = True
-    _rows = 0  # of the last mini-batch: its samples, where its tensors have so many; 0: that is not known
+    _rows = 0  # samples of the last mini-batch; 0: unknown, or its tensors have another number of rows
     averages = True  #: does optimizer.step() of the program apply an average?
     is_sharded = False  #: has this process a part of the model?
 

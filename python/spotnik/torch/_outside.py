@@ -18,7 +18,7 @@ import torch
 from ._log import log
 from ._shards import local_of
 
-_LOOKS = 20  # so many of the first steps are looked at
+_LOOKS = 20  # first steps before which the versions are compared
 
 
 def _parameters(one: Any) -> list[torch.nn.Parameter]:

@@ -159,7 +159,7 @@ def test_a_finished_job_says_so_and_repeats_nothing(tmp_path: Path) -> None:
 
 
 def counts_by_itself(tell: Tell, checkpoint: str, until: int, asks: bool) -> None:
-    """An engine that is told where to begin."""
+    """An engine takes its first epoch as a number."""
     words = Words()
     logging.getLogger("spotnik.torch").addHandler(words)
     net = network()

@@ -333,7 +333,7 @@ def trained(names: dict[str, Any]) -> Iterator[torch.Tensor]:
 
 
 def undisturbed(epochs: int) -> list[tuple[int, list[Share]]]:
-    """What the steps of a job take that loses nobody."""
+    """The samples of each step, in a job that loses no member."""
     return [(epoch, [((at, at + BATCH),)]) for epoch in range(epochs) for at in range(0, SAMPLES, BATCH)]
 
 

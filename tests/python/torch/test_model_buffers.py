@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Buffers of a model. Claims: on an accelerator a step waits for the device a few times, however many they are; a
-program is told of those to which members write different values.
+warning names one to which members write different values.
 
 The buffers, and what is computed from them, are taken to be on the device. To read it from the host waits, and so does
 a copy between the two, which is what `_on_host` and `_on_device` do.

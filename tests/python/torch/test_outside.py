@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model beside the prepared one: the program is told of it where it changes and prepare() was not given it."""
+"""A model beside the prepared one. Claim: a warning names it if it changes and prepare() was not given it."""
 
 from __future__ import annotations
 
