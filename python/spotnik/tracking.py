@@ -11,14 +11,18 @@
 reads the event log, which members write beside the checkpoints, and passes it on: steps a second, members, goodput,
 what the program observes, and the time of each recovery. It is no member and disturbs none. Where it left off, and
 which run it was, is kept (for TensorBoard in its folder, else beside the event log), so it may be ended and started
-again, as the job may.
+again, as the job may. A log in a bucket is named by its URL, and copied to the user's cache folder, each part once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable, Optional
@@ -99,7 +103,7 @@ def pass_on(event: dict[str, Any], sink: Sink) -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m spotnik.tracking", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="of the checkpoints, or of the event log")
+    parser.add_argument("folder", metavar="FOLDER|URL", help="of the checkpoints or the event log; a bucket's, of the log")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tensorboard", type=Path, metavar="FOLDER", help="where TensorBoard looks")
     where.add_argument("--wandb", metavar="PROJECT", help="a project of Weights & Biases")
@@ -110,10 +114,28 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--follow", action="store_true", help="go on as the job does, until interrupted")
     parser.add_argument("--every", type=float, default=10, metavar="SECONDS", help="between two looks [10]")
     wanted = parser.parse_args()
+    wanted.name = wanted.name or Path(wanted.folder).resolve().name
+    wanted.url = wanted.folder if "://" in wanted.folder else ""
+    wanted.folder = _copy_at(wanted.url) if wanted.url else Path(wanted.folder)
     if not wanted.folder.is_dir():
         parser.error(f"there is no folder {wanted.folder}")
-    wanted.name = wanted.name or wanted.folder.resolve().name
     return wanted
+
+
+def _copy_at(url: str) -> Path:
+    """Return the folder for the parts of a log in a bucket, which never change."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "spotnik" / urllib.parse.quote(url, safe="")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _copy(url: str, folder: Path) -> None:
+    """Copy the parts that are new. The command has the stores, and their ways to log in."""
+    command = [sys.executable, "-m", "spotnik", "report", "--save", str(folder), url]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise OSError(done.stderr.strip())
 
 
 def _kept_at(wanted: argparse.Namespace, log: Path) -> Path:
@@ -155,6 +177,8 @@ def main() -> None:
     kept, make = _kept_at(wanted, Log(wanted.folder).folder), _sink_of(wanted)
     while True:
         try:
+            if wanted.url:
+                _copy(wanted.url, wanted.folder)
             print(_look(wanted.folder, kept, make), flush=True)
         except OSError as error:  # the collector is away: it comes back, or the user reads this
             print(f"not passed on: {error}", flush=True)

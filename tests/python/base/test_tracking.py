@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.server
+import importlib
 import json
 import os
 import subprocess
@@ -171,6 +172,22 @@ def test_what_a_collector_refuses_is_sent_again(tmp_path: Path) -> None:
     assert done.returncode == 1 and "not passed on" in done.stdout
     collector = Collector()
     assert track(str(tmp_path), "--otlp", collector.url).stdout.startswith("2 events")
+    collector.close()
+
+
+def test_a_log_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(os.environ["SPOTNIK_ROOT"]) / "tests/stores"))
+    server = importlib.import_module("stand_ins").stand_in("s3")
+    parts = server.bucket.objects
+    settings = {**server.environment, "XDG_CACHE_HOME": str(tmp_path)}
+    collector, where = Collector(), ("s3://bucket/job/events", "--otlp")
+    parts["job/events/a.000000.jsonl"] = line(1, "lost", epoch=4, total_ms=8.5).encode()
+    assert track(*where, collector.url, **settings).stdout == "1 events, 2 numbers\n"
+    parts["job/events/a.000001.jsonl"] = line(2, "sample", steps_per_s=3.0).encode()
+    assert track(*where, collector.url, **settings).stdout == "1 events, 2 numbers\n", "each once"
+    server.close()
+    away = track(*where, collector.url, **settings)
+    assert away.returncode == 1 and "not passed on: spotnik report: cannot copy" in away.stdout, away
     collector.close()
 
 
