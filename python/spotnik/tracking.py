@@ -103,7 +103,7 @@ def pass_on(event: dict[str, Any], sink: Sink) -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m spotnik.tracking", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", metavar="FOLDER|URL", help="of the checkpoints or the event log; a bucket's, of the log")
+    parser.add_argument("folder", metavar="FOLDER|URL", help="of the checkpoints, or of the event log")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tensorboard", type=Path, metavar="FOLDER", help="where TensorBoard looks")
     where.add_argument("--wandb", metavar="PROJECT", help="a project of Weights & Biases")
