@@ -3,12 +3,14 @@
 
 Records carry ``spotnik_id``, ``spotnik_event`` and ``spotnik_step``; docs/reference/messages.md explains each id.
 This collects nothing, and runs no thread, until the program has set up a handler (``logging.basicConfig()``, say).
+Until then warnings of the package itself go to stderr: a training that they are about must not go on silently.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import sys
 from typing import Optional
 
 from . import _native
@@ -16,7 +18,18 @@ from . import _native
 __all__ = ["logger", "tell_log", "wants_messages"]
 
 logger = logging.getLogger("spotnik")
-logger.addHandler(logging.NullHandler())  # a library prints nothing unasked
+
+
+class _Unasked(logging.NullHandler):
+    """Where warnings go that the program has no handler for."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.WARNING and not wants_messages():
+            print(f"spotnik: {record.getMessage()}", file=sys.stderr, flush=True)
+        return True
+
+
+logger.addHandler(_Unasked())
 
 
 def wants_messages() -> bool:

@@ -57,6 +57,23 @@ def test_without_a_handler_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
         job.step_commit()
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_warnings_are_seen_once_with_and_without_logging(
+    asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    monkeypatch.setattr(handler, "emit", kept.append)
+    monkeypatch.setattr(watching.logger, "propagate", False)  # pytest's own handlers
+    if asked:
+        watching.logger.addHandler(handler)
+    logging.getLogger("spotnik.torch").info("not this")
+    logging.getLogger("spotnik.torch").warning("the loss has %s", "a sum")
+    watching.logger.removeHandler(handler)
+    assert capsys.readouterr().err == ("" if asked else "spotnik: the loss has a sum\n")
+    assert len(kept) == int(asked)
+
+
 def test_observe() -> None:
     with spotnik.Job() as job:
         job.observe("loss", 0.5)
