@@ -182,11 +182,8 @@ static int memory_make(struct spotnik_sync *sync, float *model, size_t count)
     if (!sync->replica.scratch || !sync->replica.centre)
         return spotnik_error_return(SPOTNIK_ERR_MEMORY,
                                     "no memory for two more models of %zu elements", count);
-    /* a joiner's step_begin is followed by changes of what is agreed */
-    int rc = spotnik_state_changed(sync->job);
+    int rc = spotnik_state_add(sync->job, "sync.centre", sync->replica.centre, count, SPOTNIK_F32);
 
-    if (!rc)
-        rc = spotnik_state_add(sync->job, "sync.centre", sync->replica.centre, count, SPOTNIK_F32);
     if (!rc)
         rc = spotnik_state_add(sync->job, "sync.switch", &sync->sw, sizeof sync->sw, SPOTNIK_U8);
     return rc ? rc : spotnik_state_add(sync->job, "sync.identity", &sync->identity, 1, SPOTNIK_U64);
@@ -334,6 +331,8 @@ int spotnik_sync_rule_set(spotnik_sync *sync, const char *name, uint32_t promise
         &sync->wrapped;
     int rc = slow_make(sync);
 
+    if (!rc) /* begin is the program's, and may change slow weights */
+        rc = spotnik_state_changed(sync->job);
     return rc ? rc : settle(sync);
 }
 

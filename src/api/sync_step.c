@@ -63,6 +63,7 @@ static int adopt(struct spotnik_sync *sync)
         return spotnik_error_return(SPOTNIK_ERR_MISMATCH,
                                     "the job is in a mode for which this member has no strategy");
     sync->loads = spotnik_state_loads(sync->job);
+    spotnik_job_copies_settle(sync->job); /* another joiner's, of slow weights */
     spotnik_sync_use_leave(sync);
     spotnik_sync_copy(replica->model, replica->centre, replica->count);
     if (replica->slow && !spotnik_sync_keeps_equal(spotnik_sync_running(sync)))
@@ -182,6 +183,7 @@ static void average_all(struct spotnik_sync *sync)
     if (sync->deed != SPOTNIK_SYNC_DEED_MEET)
         return;
     spotnik_sync_use_average(sync, replica->gradient);
+    spotnik_job_copies_settle(sync->job); /* of the state, which the commit overwrites */
     for (uint32_t i = 0; i < sync->state_count; i++) {
         const struct spotnik_sync_state *state = &sync->state[i];
         int rc = 0;

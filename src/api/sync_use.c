@@ -47,11 +47,14 @@ static void average(void *context, float *data, uint64_t count)
     spotnik_sync_use_average(context, data);
 }
 
-/* The own gradient of a member without a share is nothing that was computed. */
+/* The own gradient of a member without a share is nothing that was computed. The optimiser's state
+ * is registered: before the commit it may be copied for others. */
 static void apply(void *context, float *model, const float *gradient, uint64_t count)
 {
     struct spotnik_sync *sync = context;
 
+    if (sync->begun)
+        spotnik_job_copies_settle(sync->job);
     if (spotnik_sync_contributes(sync) || is_average(sync, gradient))
         sync->apply(sync->apply_context, model, gradient, (size_t)count);
 }
