@@ -124,6 +124,12 @@ SPOTNIK_API const char *spotnik_sync_name(const spotnik_sync *sync);
 /** 1: the current strategy keeps models equal; 0: members agree on their average only. */
 SPOTNIK_API int spotnik_sync_is_same_bits(const spotnik_sync *sync);
 
+/** 1: all that step @p step does is to call apply on the model, with this member's gradient, unless
+ * it is a joiner's repeat. So where a program keeps its model in other memory than
+ * spotnik_sync_open() was given, that memory must be up to date in other steps only, from
+ * spotnik_sync_begin() on. */
+SPOTNIK_API int spotnik_sync_is_local(const spotnik_sync *sync, uint64_t step);
+
 /** The agreed model after the last committed step, count elements: the same bits on every member.
  * In asynchronous strategies the average is at most average_period steps old. Read only; valid
  * until the next step is finished. */

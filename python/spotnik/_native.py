@@ -409,6 +409,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "spotnik_sync_step": (c_int, [_SYNC, _VECTOR]),
     "spotnik_sync_name": (c_char_p, [_SYNC]),
     "spotnik_sync_is_same_bits": (c_int, [_SYNC]),
+    "spotnik_sync_is_local": (c_int, [_SYNC, c_uint64]),
     "spotnik_sync_agreed": (_VECTOR, [_SYNC]),
     "spotnik_sync_digest": (c_uint64, [_SYNC]),
     "spotnik_sync_tell": (c_int, [_SYNC, c_uint32, c_double]),

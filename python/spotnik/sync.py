@@ -264,6 +264,10 @@ class Sync(Generic[Vector]):
         """Are models kept equal by the strategy that runs now?"""
         return bool(self._library.spotnik_sync_is_same_bits(self._handle))
 
+    def is_local(self, step: int) -> bool:
+        """Does step `step` send no vector, and only apply the gradient to the model? It may be a joiner's repeat."""
+        return bool(self._library.spotnik_sync_is_local(self._handle, step))
+
     @property
     def agreed(self) -> Vector:
         """The agreed model after the last committed step; to be read only, and copied to be kept."""

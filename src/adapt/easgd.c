@@ -38,6 +38,7 @@ const struct spotnik_sync_strategy spotnik_sync_easgd = {
     .name = "easgd",
     .synchronous = true,
     .early = true,
+    .local = true,
     .options = { .alpha = 0.9f, .period = 4 },
     .begin = begin,
     .finish = finish,

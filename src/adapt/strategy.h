@@ -77,6 +77,9 @@ struct spotnik_sync_strategy {
     bool same_bits;
     /* `begin` does not need the gradient: what it starts may travel while that is computed */
     bool early;
+    /* between two averages, `options.period` steps apart, a step applies the gradient to the model
+     * and does nothing else */
+    bool local;
     bool shares;                         /* members of one host write to one model: common */
     struct spotnik_sync_options options; /* usual ones */
     void (*enter)(struct spotnik_sync_replica *replica, const struct spotnik_sync_primitives *use);

@@ -60,6 +60,7 @@ static int wrap(struct spotnik_sync *sync, const struct spotnik_sync_strategy *i
     wrapped->options.inner = inner;
     wrapped->same_bits = inner->same_bits;
     wrapped->early = inner->early;
+    wrapped->local = inner->local;
     snprintf(sync->wrapped_name, sizeof sync->wrapped_name, "%s+%s", WRAPPER, inner->name);
     if (inner == &spotnik_sync_ssgd)
         sync->wrapped_name[strlen(WRAPPER)] = 0;

@@ -312,6 +312,18 @@ int spotnik_sync_is_same_bits(const spotnik_sync *sync)
     return sync && spotnik_sync_keeps_equal(spotnik_sync_running(sync));
 }
 
+int spotnik_sync_is_local(const spotnik_sync *sync, uint64_t step)
+{
+    if (!sync || !sync->entered)
+        return 0;
+    const struct spotnik_sync_strategy *running = spotnik_sync_running(sync);
+    const struct spotnik_sync_options *options = &sync->replica.options;
+    bool alone = !sync->of[1 - sync->sw.mode]; /* a policy may have the model published */
+    bool is_back = options->inner && step % options->lookahead_period == 0;
+
+    return alone && running->local && step % options->period != 0 && !is_back;
+}
+
 const float *spotnik_sync_agreed(const spotnik_sync *sync)
 {
     return sync ? sync->replica.centre : NULL;

@@ -41,7 +41,7 @@ class ByStrategy(AtBackward):
 
     def received(self) -> None:
         """Parameters are the strategy's model."""
-        self.strategy.spread(self.strategy.model)
+        self.strategy.received()
 
     # ---- begin ----
 
@@ -49,6 +49,12 @@ class ByStrategy(AtBackward):
         """After backward() the step ends in optimizer.step()."""
         if self._session.running.step is not None:
             self._session.settle()
+
+    def ready(self) -> None:
+        """The strategy may look at its model in the next step."""
+        last = self._session.running.last_step
+        if last is not None:
+            self.strategy.ready(last.number + 1)
 
     def armed(self, step: Step) -> None:
         """Say at once what there is to say, where members run apart."""
@@ -87,7 +93,7 @@ class ByStrategy(AtBackward):
             self._send(step, running.used)
         running.optimising = True
         try:
-            committed = session.membership.commit(strategy.step)
+            committed = session.membership.commit(lambda: strategy.step(step))
         finally:
             running.optimising = False
         running.wait_s = time.perf_counter() - began

@@ -2,8 +2,9 @@
 """The trained parameters of a model as one vector under a strategy (``spotnik.sync``).
 
 The vector lives in host memory as float32. The optimiser stays the program's: where the strategy wants a step of it,
-the vector is spread over the parameters, the optimiser runs on their ``grad``, and the result is gathered again.
-Decides nothing about when steps begin or end.
+the vector is spread over the parameters, the optimiser runs on their ``grad``, and the result is gathered again. A step
+that sends no vector leaves the vector alone: the optimiser runs on the parameters, and they are gathered when a step
+begins that reads them. Decides nothing about when steps begin or end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Optional, Union
 import torch
 
 from ..errors import ArgumentError
-from ..job import Job
+from ..job import Job, Step
 from ..sync import Rule, Sync
 
 #: Strategies in which members do not wait for each other.
@@ -85,6 +86,8 @@ class Strategy:
         count = sum(parameter.numel() for parameter in self.parameters)
         self.model = torch.zeros(count, dtype=torch.float32)
         self.gradient = torch.zeros(count, dtype=torch.float32)
+        self._is_local = False  # does the running step leave `model` alone?
+        self._is_behind = False  # have the parameters taken steps that `model` has not?
         self._optimise = optimise
         self._rule: Optional[Rule] = None if isinstance(choice, str) else choice
         self.gather(self.model)
@@ -109,14 +112,36 @@ class Strategy:
             return not self._rule.synchronous
         return self.sync.name in _APART
 
-    def step(self) -> bool:
-        """Finish the job's step with the gradients that the parameters have; False: the others went on without us."""
+    def ready(self, number: int) -> None:
+        """Step `number` is about to begin."""
+        if self._is_behind and not self.sync.is_local(number):
+            self.gather(self.model)
+            self._is_behind = False
+
+    def received(self) -> None:
+        """`model` is what the members agree on."""
+        self._is_behind = False
+        self.spread(self.model)
+
+    def step(self, step: Step) -> bool:
+        """Finish `step` with the gradients that the parameters have; False: the others went on without us."""
+        self._is_local = not step.replay and self.sync.is_local(step.number)
+        if self._is_local:
+            self._is_behind = True
+            return self.sync.step(self.gradient)  # what the vector holds is not looked at
+        assert step.replay or not self._is_behind
         self._gather_gradients()
         committed = self.sync.step(self.gradient)
         self.spread(self.model)
         return committed
 
     def _apply(self, model: torch.Tensor, gradient: torch.Tensor) -> None:
+        if self._is_local:
+            for parameter in self.parameters:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    parameter.grad = parameter.grad.to_dense()  # as in the steps that gather it
+            self._optimise()
+            return
         self.spread(model)
         self._spread_gradients(gradient)
         if self._moments is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a program under a strategy, on an accelerator.
+"""Steps of a strategy that send no model touch the memory of an accelerator alone.
 
-Claims: newcomers and checkpoints receive the optimiser's state as it was at one boundary, and it is copied while the
-members compute, not in step_begin.
+Claims: such a step copies nothing of the model's size to the host or back. Newcomers and checkpoints receive the
+optimiser's state as it was at one boundary, and it is copied while the members compute, not in step_begin.
 """
 
 from __future__ import annotations
@@ -19,14 +19,38 @@ from cluster import Cluster, Tell
 from fake_device import FakeDevice
 from test_state_beside import Slow
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import spotnik.torch as spotnik
 from spotnik import Config
-from spotnik.torch import _replica, _strategic
+from spotnik.torch import _replica, _strategic, _strategies
+from spotnik.torch._session import current
 
 Make = Callable[..., Cluster]
 ELEMENTS = 1 << 15
 JOINS = 4
+
+
+class Crossings(TorchDispatchMode):
+    """Counts the elements that go between vectors of the host and other memory, which stands for a device's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._places: set[int] = set()
+        self.elements = 0
+
+    def know(self, vector: torch.Tensor) -> torch.Tensor:
+        """It is one of the host's."""
+        self._places.add(vector.untyped_storage().data_ptr())
+        return vector
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        tensors = [one for one in tree_leaves((args, kwargs, found)) if isinstance(one, torch.Tensor)]
+        if len({one.untyped_storage().data_ptr() in self._places for one in tensors}) == 2:
+            self.elements += tensors[0].numel()
+        return found
 
 
 class Aged(torch.optim.Optimizer):
@@ -55,6 +79,45 @@ def train(net: nn.Module, opt: torch.optim.Optimizer) -> None:
     net(torch.randn(2, ELEMENTS)).square().mean().backward()
     opt.step()
     opt.zero_grad()
+
+
+def counts(tell: Tell, sync: str, steps: int) -> None:
+    """Tells how often the model was copied in each step."""
+    crossings, make = Crossings(), _strategies._vector
+    _strategies._vector = lambda pointer, count: crossings.know(make(pointer, count))
+    net, opt = line(steps, sync)
+    train(net, opt)
+    strategy = current().strategy
+    assert strategy is not None
+    crossings.know(strategy.model)
+    crossings.know(strategy.gradient)
+    for _ in range(2, steps + 1):
+        crossings.elements = 0
+        with crossings:
+            train(net, opt)
+        tell(step=spotnik.step(), copies=crossings.elements / ELEMENTS, digest=spotnik.digest())
+
+
+@pytest.mark.parametrize(
+    ("sync", "local"),
+    [
+        ("localsgd", lambda step: step % 8),
+        ("easgd", lambda step: step % 4),
+        ("lookahead+localsgd", lambda step: step % 8 and step % 5),
+    ],
+    ids=["localsgd", "easgd", "lookahead"],
+)
+def test_a_step_that_sends_nothing_copies_nothing(cluster: Make, sync: str, local: Callable[[int], int]) -> None:
+    job = cluster()
+    job.gather(2)
+    for _ in range(2):
+        job.start(counts, sync=sync, steps=25)
+    job.wait()
+    assert not job.errors()
+    told = {one["step"]: one for one in job.members[0].lines}
+    print({step: one["copies"] for step, one in told.items()})
+    assert all((one["copies"] == 0) == bool(local(step)) for step, one in told.items())
+    assert len({one["digest"] for one in job.lines("step")}) == len({one["digest"] for one in told.values()})
 
 
 def aged(tell: Tell, sync: str, path: str = "", **options: Any) -> None:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model under a strategy, in a job of one: what calls are refused, what a strategy makes of a
  * step, what is agreed. Several members: test_switch.c, and e2e_kills_*. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,47 @@ TEST(every_strategy_trains_alone)
         if (spotnik_sync_is_same_bits(sync))
             assert_memory_equal(spotnik_sync_agreed(sync), w, sizeof w);
         assert_int_equal(spotnik_leave(job), 0);
+    }
+}
+
+/* Claim: a local step neither reads nor writes the model: the program may keep it elsewhere. */
+TEST(local_steps_leave_the_model_to_apply)
+{
+    static const struct {
+        const char *name;
+        unsigned period, back; /* of averages, and of Lookahead; 0: it is not local between them */
+    } cases[] = { { "localsgd", 8, STEPS + 1 },
+                  { "easgd", 4, STEPS + 1 },
+                  { "lookahead+localsgd", 8, 5 },
+                  { "lookahead", 0, 0 },
+                  { "sma", 0, 0 },
+                  { "adpsgd", 0, 0 },
+                  { "auto:localsgd/adpsgd", 0, 0 },
+                  { "ssgd", 0, 0 } };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        spotnik_job *job = job_new(0);
+        spotnik_sync *sync = NULL;
+        float w[COUNT] = { 9, 8, 7, 6, 5 }, own[COUNT], g[COUNT] = { 0 };
+        spotnik_step step;
+
+        assert_int_equal(open_named(job, cases[n].name, w, &sync), 0);
+        assert_int_equal(spotnik_sync_is_local(sync, 1), 0); /* no step was begun yet */
+        for (uint64_t number = 1; number < STEPS; number++) {
+            bool local = cases[n].period && number % cases[n].period && number % cases[n].back;
+
+            assert_int_equal(spotnik_sync_is_local(sync, number), number > 1 && local);
+            memcpy(own, w, sizeof w);
+            if (number > 1 && local)
+                memset(w, 0xff, sizeof w); /* not a number, and does not become one */
+            assert_int_equal(spotnik_sync_begin(sync, &step), 0);
+            assert_int_equal(spotnik_sync_is_local(sync, number), local);
+            assert_int_equal(spotnik_sync_step(sync, g), 0);
+            if (number > 1 && local)
+                memcpy(w, own, sizeof w);
+            assert_false(isnan(w[0]) || isnan(spotnik_sync_agreed(sync)[0]));
+        }
+        spotnik_abandon(job);
     }
 }
 
