@@ -100,6 +100,13 @@ def test_one_bit_changes_a_sum() -> None:
     assert all(one != other for one, other in zip(before, after))
 
 
+def test_sums_of_parts_add_up() -> None:
+    """So a group of processes, each with rows of a tensor, comes to the number of one that has all of it."""
+    whole = torch.randn(3, 99_999)
+    parts = sums_of([("", one) for one in (whole[:1], whole[1:, :7], whole[1:, 7:])])
+    assert sums_of([("", whole)]) == [sum(parts)] == [int(whole.view(torch.int32).sum(dtype=torch.int64))]
+
+
 def test_members_that_did_not_compare_are_not_named() -> None:
     assert "look at rank 2." in _words(4, ["a", "b"], [[1, 0, 5, 5], [1, 1, 5, 5], [1, 2, 5, 6], [0, 3, 0, 0]])
     assert "b is not the same" in _words(4, ["a", "b"], [[1, 0, 5, 5], [1, 1, 5, 6], [0, 2, 0, 0]])
