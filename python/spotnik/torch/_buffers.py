@@ -117,11 +117,12 @@ class Buffers:
         self.constants: list[tuple[str, torch.Tensor, int]] = []
         mean_count = whole_count = 0
         for name, module, key, value in _named(model):
-            copy, now = value.detach().clone(), (value, value._version)
             limit = ELEMENTS_MAX if value.is_floating_point() else WHOLES_MAX
             if value.numel() > limit or value.is_complex():
                 self.constants.append((name, value, value._version))
-            elif value.is_floating_point():
+                continue
+            copy, now = value.detach().clone(), (value, value._version)
+            if value.is_floating_point():
                 self.means.append(_Entry(name, module, key, copy, mean_count, *now))
                 mean_count += value.numel()
             else:
