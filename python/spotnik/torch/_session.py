@@ -42,6 +42,7 @@ from ._checks import check_launcher
 from ._entry import Entry
 from ._ghost import bear_lone_samples, depends_on_share
 from ._gradients import Gradients
+from ._leavers import Leavers
 from ._leaves import Stateful
 from ._log import log
 from ._mode import AtBackward
@@ -79,6 +80,7 @@ class Session:
         self.rates = Rates(options, self.running)
         self.metrics = Metrics(options.metrics)
         self.twins = Twins()
+        self._leavers = Leavers()
         self.membership = Membership(self._register, self._notice, self._explained, self._make_job)
         self.pauses = Pauses(options.pauses, self.control, self.membership, self.exclude)
         self.parting = Parting(self.control, self.membership)
@@ -312,6 +314,8 @@ class Session:
     def arm(self, step: Step) -> None:
         """A step of the training has begun: gradients may arrive."""
         running = self.running
+        if not self.solo and self.job is not None:
+            self._leavers.look(self.job, step)
         running.step = running.last_step = step = self.mode.arm(step)
         running.excluded, running.used = False, []
         self._copied_at = (self.watch.versions(), self.watch.bits()) if self.replica.is_copied else None

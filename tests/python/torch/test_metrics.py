@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import torch
 from cluster import Cluster, Tell, alone
 from disturb import disturb
 from programs import SAMPLES, data, network
+from test_features import together
+from test_twins import Words
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -114,3 +117,39 @@ def test_a_name_that_was_not_given() -> None:
         spotnik.leave()
     with pytest.raises(ArgumentError, match="different names"):
         spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.05), metrics="loss")
+
+
+# ---- loops that end by a loss ----
+
+
+def stops(tell: Tell, how: str, limit: float = 0.4) -> None:
+    words = Words()
+    logging.getLogger("spotnik.torch").addHandler(words)
+    net = network()
+    opt = torch.optim.SGD(net.parameters(), lr=0.3, momentum=0.9)
+    spotnik.prepare(net, opt, metrics=("loss",))
+    loader = spotnik.shard(DataLoader(data(), batch_size=24))
+    for _ in spotnik.epochs(200):
+        for x, y in loader:
+            loss = nn.functional.cross_entropy(net(x), y)
+            spotnik.tell("loss", loss)
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+            if (loss.item() if how == "own" else spotnik.told("loss")) < limit:
+                return tell(done=spotnik.step(), words=words.kept)
+
+
+@pytest.mark.parametrize("how", ["own", "told"])
+def test_early_stops_by_a_loss_are_those_of_one_process_or_told(cluster: Make, tmp_path: Path, how: str) -> None:
+    one = alone(stops, tmp_path, how=how)[0]
+    job = cluster()
+    job.gather(3)
+    together(job, stops, 3, how=how)
+    ends, words = [line["done"] for line in job.lines("done")], [line["words"] for line in job.lines("done")]
+    if how == "told":
+        assert ends == [one["done"]] * 3 and words == [[]] * 3
+        return
+    assert len(set(ends)) > 1, "this test can fail"
+    (last,) = words[ends.index(max(ends))]
+    assert "a member left in good order" in last and 'spotnik.told("loss") < limit: break' in last
