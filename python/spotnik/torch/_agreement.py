@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Optional
 
 from ..errors import StateError
 from ..job import Job, Step
@@ -53,7 +54,7 @@ class Agreement:
         weight: int,
         used: list[int],
         with_buffers: bool = True,
-        marks: Sequence[int] = (0,) * Exchange.MARKS,
+        marks: Sequence[Optional[int]] = (0,) * Exchange.MARKS,
         pace: int = 0,
     ) -> None:
         """Send what this member has to say."""

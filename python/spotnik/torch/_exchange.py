@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Optional
 
 import torch
 
@@ -39,6 +40,7 @@ class Common:
     inside: int
     pace: int  # steps until members compare their replicas again
     marks: list[bool]  # of each number that members compare: is it the same on all?
+    marked: list[int]  # the number, or the greatest of those that differ
     samples: int
     members: int
     contributors: int
@@ -65,12 +67,12 @@ class Exchange:
         idle: bool,
         known: bool,
         with_buffers: bool = True,
-        marks: Sequence[int] = (0,) * MARKS,
+        marks: Sequence[Optional[int]] = (0,) * MARKS,
         pace: int = 0,
     ) -> None:
         """Send what this member has to say; nothing, but for its numbers, if it is `idle` in this step.
 
-        `marks` are compared with those of the others, and of `pace` the greatest counts.
+        `marks` are compared with those of the others, but for None, and of `pace` the greatest counts.
         """
         buffers, leaves = self.replica.buffers, self.replica.leaves
         wholes, flags = buffers.contribute()
@@ -80,7 +82,9 @@ class Exchange:
             wholes, flags, used = [UNKNOWN] * len(wholes), [0] * len(flags), [0] * len(used)
         numbers = leaves.read() if known else [UNKNOWN] * len(leaves)
         inside = self._control.repeats
-        both = [UNKNOWN if idle else one for mark in marks for one in (mark, -mark)]  # the greatest, and the least
+        both = []  # the greatest, and the least
+        for mark in marks:
+            both += [UNKNOWN, UNKNOWN] if idle or mark is None else [mark, -mark]
         self._common.copy_(torch.tensor([*numbers, *wholes, *flags, *used, inside, pace, *both], dtype=torch.int64))
         contributor = 0 if idle else share_hash(step.number, pairs(step))
         senior = known and not step.replay and step.share == 0 < step.shares
@@ -103,4 +107,4 @@ class Exchange:
         numbers = settings if senior == 1 else common[:a]
         marks = [most == -least for most, least in zip(common[d + 2 :: 2], common[d + 3 :: 2])]
         said = common[a:b], common[b:c], common[c:d], common[d], common[d + 1]
-        return Common(numbers, *said, marks, samples, members, contributors)
+        return Common(numbers, *said, marks, common[d + 2 :: 2], samples, members, contributors)

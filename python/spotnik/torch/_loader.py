@@ -21,7 +21,7 @@ from ..job import Step, helper_shield
 from ..training.shares import mix
 from ._log import log
 from ._means import samples_in
-from ._sampler import Course, Order, Piece, is_sequence, mark_of
+from ._sampler import Course, Order, Piece, chosen_of, is_sequence
 from ._session import Session, find, seeded
 from ._streams import Records, Shards
 
@@ -348,8 +348,7 @@ def shard(loader: DataLoader[T]) -> Shard[T]:
             type(loader).__name__,
         )
     order = order_of(loader)
-    if isinstance(loader.dataset, torch.utils.data.Subset):
-        order.chosen = mark_of(loader.dataset.indices)
+    order.chosen = chosen_of(loader.dataset)
     reads_on = isinstance(loader.dataset, Records) and not loader.dataset.has_index
     if reads_on and (order.shuffle or order.sampler is not None):
         raise ArgumentError(

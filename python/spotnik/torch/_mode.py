@@ -16,6 +16,7 @@ from . import _means as means
 from . import _twins as twins
 from ._exchange import Exchange
 from ._gradients import gradients_of
+from ._leaves import UNKNOWN
 from ._places import place_here
 from ._replica import Replica
 
@@ -176,8 +177,9 @@ class AtBackward:
         if not session.solo:
             own = session.twins.numbers(step, gradients.raw()) if compares else [0] * twins.COUNT
             compared = session.parting.number() if checks and (weight or self.is_sharded) else 0
-            order = session.order_mark() if weight and session.data is not None else 0
-            marks = [int(gradients.weights.is_said), order, compared, *own]
+            order = session.order_mark() if session.data is not None else 0
+            compares_order = weight > 0 and not session.is_new
+            marks = [int(gradients.weights.is_said), order if compares_order else None, compared, *own]
             session.agreement.send(
                 job, self._counted(step), not weight, weight, used, marks=marks, pace=session.parting.pace
             )
@@ -197,7 +199,9 @@ class AtBackward:
         else:
             common = session.agreement.take_over()
             self._check_weights(common.marks[0] or not common.members)
-            self._check_order(common.marks[1] or not common.members)
+            if common.marked[1] != UNKNOWN:
+                self._check_order(order == common.marked[1], compares_order, common.marks[1])
+            session.is_new = False
             if checks:
                 session.parting.heard(step, common.marks[2] or not common.members, common.pace)
             if compares:
@@ -224,13 +228,15 @@ class AtBackward:
             )
 
     @staticmethod
-    def _check_order(is_same: bool) -> None:
-        if not is_same:
+    def _check_order(is_same: bool, compares: bool, are_same: bool) -> None:
+        """Is this member's order of samples that of the others? A newcomer's alone may be another: it alone ends."""
+        if not (are_same if compares else is_same):
+            who = "members deal different samples" if compares else "this member deals other samples than the job has"
             raise StateError(
-                "members deal different samples under the same numbers, so some would be computed twice and others "
-                "never: the loader's sampler gives each member another order, or a Subset has other indices. Let the "
-                "sampler draw by torch's global generator, which has the same seed everywhere, and not by NumPy or "
-                "random; split the data by a fixed seed"
+                f"{who} under the same numbers, so some would be computed twice and others never: the loader's sampler "
+                "gives each member another order, a Subset has other indices, or a folder lists its files in another "
+                "order. Let the sampler draw by torch's global generator, which has the same seed everywhere, and not "
+                "by NumPy or random; split the data by a fixed seed; sort what a folder lists"
             )
 
     # ---- apply ----

@@ -8,11 +8,13 @@ ledger hands out places in that order, every place once whatever the churn. Noth
 from __future__ import annotations
 
 import dataclasses
+import os
+import zlib
 from collections.abc import Iterator, Sequence, Sized
 from typing import Any, Optional
 
 import torch
-from torch.utils.data import Sampler
+from torch.utils.data import ConcatDataset, Sampler, Subset
 
 from ..errors import ArgumentError, DoneError, StateError
 from ..job import Step
@@ -21,6 +23,7 @@ from ._options import Data
 from ._session import Session, current
 
 Ranges = tuple[tuple[int, int], ...]
+_NAMES = 256  # of a list that are compared
 
 #: A batch of weight zero is this many samples: layers like BatchNorm refuse a single one.
 IDLE_SAMPLES = 2
@@ -113,6 +116,28 @@ def mark_of(order: Any) -> int:
     except (TypeError, ValueError, RuntimeError):  # names, say, by which the data set finds its samples
         return 0
     return int(((numbers + 1) * (2 * torch.arange(len(numbers)) + 1)).sum()) & ((1 << 62) - 1)
+
+
+def chosen_of(data: Any) -> int:
+    """A number for which samples `data` has under which numbers: indices of a Subset, and names that a folder lists."""
+    if isinstance(data, Subset):
+        return mark_of(data.indices) ^ chosen_of(data.dataset)
+    if isinstance(data, ConcatDataset):
+        marks = [chosen_of(one) for one in data.datasets]
+        return mark_of(marks) if any(marks) else 0
+    lists = [one for one in vars(data).values() if isinstance(one, (list, tuple))] if hasattr(data, "__dict__") else []
+    return next((mark for mark in (_mark_of_names(one) for one in lists if len(one) == len(data)) if mark), 0)
+
+
+def _mark_of_names(names: Sequence[Any]) -> int:
+    """For names of files, or tuples that begin with one, as ImageFolder has them; 0: they are something else.
+
+    Looks at some of them, and not at the folders, which may have another place on each machine.
+    """
+    some = [one[0] if isinstance(one, tuple) and one else one for one in names[:: max(1, len(names) // _NAMES)]]
+    if not all(isinstance(one, (str, os.PathLike)) for one in some):
+        return 0
+    return zlib.crc32("\0".join(os.path.basename(one) for one in some).encode(errors="replace"))
 
 
 class Order:

@@ -99,6 +99,7 @@ class Session:
         self.epoch_floor = 0  #: epochs of data before this one are not asked for
         self.epoch_asked = False  #: did the program ask which epoch it is, before it had a batch?
         self.order_mark: Callable[[], int] = int  #: of the order of samples, which must be the same on all members
+        self.is_new = False  #: has it taken no step with the state that it has received?
         self.before_open: list[Callable[[], None]] = []
         self.told_of_end = False
         self._copied_at: Optional[tuple[int, torch.Tensor]] = None
@@ -309,6 +310,7 @@ class Session:
             self.repeats.received()
             self.pauses.received()
             self.mode.received()
+            self.is_new = True
             log.info("state received at step %d", step.number - 1)
 
     def arm(self, step: Step) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 import torch
@@ -227,14 +227,14 @@ def test_complex_weights_are_refused_with_what_is_exact(cluster: Make, tmp_path:
         assert line["done"] == pytest.approx(plain, abs=1e-9)
 
 
-# ---- samplers and splits that are drawn by NumPy or random ----
+# ---- samplers and splits that are drawn by NumPy or random, and folders that are not sorted ----
 
 
 class Shuffled(Sampler[int]):
-    """Draws an order, `apart` by a generator that each process seeds for itself, as NumPy's is."""
+    """Draws an order, by a generator of its own where there is a seed."""
 
-    def __init__(self, apart: bool) -> None:
-        self.own = random.Random(os.getpid()) if apart else None
+    def __init__(self, seed: Optional[int]) -> None:
+        self.own = random.Random(seed) if seed is not None else None
 
     def __len__(self) -> int:
         return SAMPLES
@@ -247,36 +247,46 @@ class Shuffled(Sampler[int]):
         return iter(order)
 
 
-class Named(Dataset[Any]):
-    """Samples by names."""
+class Listed(Dataset[Any]):
+    """As ImageFolder: names with their classes, in the order in which a folder lists them."""
 
-    def __getitem__(self, name: str) -> Any:
-        return data()[int(name)]
+    def __init__(self, seed: int, root: str) -> None:
+        self.samples = [(f"{root}/{number}.png", number % 2) for number in range(SAMPLES)]
+        random.Random(seed).shuffle(self.samples)
 
     def __len__(self) -> int:
         return SAMPLES
 
+    def __getitem__(self, index: int) -> Any:
+        return data()[int(Path(self.samples[index][0]).stem)]
 
-def deals(tell: Tell, how: str) -> None:
+
+def deals(tell: Tell, how: str, stop: str = "", seed: Optional[int] = None) -> None:
     net = network()
     opt = torch.optim.SGD(net.parameters(), lr=0.05)
-    spotnik.prepare(net, opt)
-    loader: DataLoader[Any] = DataLoader(data(), batch_size=24, sampler=Shuffled(how == "sampler"))
+    spotnik.prepare(net, opt, metrics=("stop",))
+    seed = os.getpid() if seed is None else seed
+    loader: DataLoader[Any] = DataLoader(data(), batch_size=24, sampler=Shuffled(seed if how == "sampler" else None))
     if "subset" in how:
-        chosen = random.Random(os.getpid() if how == "subset" else 1).sample(range(SAMPLES), 100)
+        chosen = random.Random(seed if how == "subset" else 1).sample(range(SAMPLES), 100)
         loader = DataLoader(Subset(data(), chosen), batch_size=24, shuffle=True)
-    if how == "names":
-        loader = DataLoader(Subset(Named(), list(map(str, range(SAMPLES)))), batch_size=24, shuffle=True)  # type: ignore
+    if "folder" in how:
+        listed = Listed(seed if how == "folder" else 1, f"/{os.getpid()}")
+        loader = DataLoader(Subset(listed, range(100)), batch_size=24, shuffle=True)
     sharded = spotnik.shard(loader)
-    for _ in spotnik.epochs(3):
+    for _ in spotnik.epochs(10_000 if stop else 3):
         for x, y in sharded:
+            spotnik.tell("stop", float(Path(stop).exists() if stop else 0))
             nn.functional.cross_entropy(net(x), y).backward()
             opt.step()
             opt.zero_grad()
+            tell(at=spotnik.step())
+            if spotnik.told("stop") > 0:
+                return tell(done=True)
     tell(done=True)
 
 
-@pytest.mark.parametrize("how", ["sampler", "subset", "torch's sampler", "subset by a seed", "names"])
+@pytest.mark.parametrize("how", ["sampler", "subset", "folder", "torch's sampler", "subset by a seed", "sorted folder"])
 def test_samples_that_are_others_on_each_member_end_the_job(cluster: Make, how: str) -> None:
     job = cluster()
     job.gather(2)
@@ -284,9 +294,25 @@ def test_samples_that_are_others_on_each_member_end_the_job(cluster: Make, how: 
         job.start(deals, how=how)
     for _ in job.events():
         pass
-    if how in ("sampler", "subset"):
-        told = job.lines("error")  # who has not committed the step when the first one ends takes it without that one
+    if how in ("sampler", "subset", "folder"):
+        told = job.lines("error")  # who founded the job goes on without the other
         assert told and len(told) + len(job.lines("done")) == 2
-        assert all("members deal different samples under the same numbers" in line["text"] for line in told)
+        assert all("under the same numbers, so some would be computed twice" in line["text"] for line in told)
     else:
         assert len(job.lines("done")) == 2 and not job.errors()
+
+
+@pytest.mark.parametrize("how", ["sampler", "folder"])
+def test_a_newcomer_with_other_samples_ends_alone(cluster: Make, tmp_path: Path, how: str) -> None:
+    job, stop, late = cluster(), tmp_path / "stop", []
+    job.gather(2)
+    for _ in range(2):
+        job.start(deals, how=how, stop=str(stop), seed=7)
+    for member, line in job.events():
+        if line.get("at") == 12 and not late:
+            late.append(job.start(deals, how=how, stop=str(stop), seed=8))
+        if member in late and "ended" in line:
+            stop.touch()
+    (error,) = job.lines("error")
+    assert error in late[0].lines and "this member deals other samples than the job has" in error["text"]
+    assert [member.status for member in job.members] == [0, 0, 1]
