@@ -67,12 +67,12 @@ static long write_now(const struct ask *ask)
 {
     char path[PATH_MAX];
     path_make(ask->name, path);
+    if (!holds(ask->condition, ask->name))
+        return 412;
     if (strcmp(ask->method, "DELETE") == 0) {
         (void)__real_unlink(path);
         return 204;
     }
-    if (!holds(ask->condition, ask->name))
-        return 412;
     FILE *file = fopen(path, "we");
     if (file == NULL)
         return 500;

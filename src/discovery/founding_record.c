@@ -60,36 +60,36 @@ int spotnik_founding_record_make(struct spotnik_discovery *discovery,
 }
 
 static enum spotnik_reading founding_record_read(struct spotnik_discovery *discovery,
-                                                 uint64_t generation, struct spotnik_record *ret)
+                                                 uint64_t generation, struct spotnik_record *ret,
+                                                 uint64_t *ret_print)
 {
     struct spotnik_credentials credentials = spotnik_discovery_credentials(discovery);
     char name[64];
-    uint64_t print;
     spotnik_founding_record_name(generation, name);
-    enum spotnik_reading reading =
-        spotnik_record_read(&credentials, discovery->store, name, ret, &print, NULL);
-    return reading;
+    return spotnik_record_read(&credentials, discovery->store, name, ret, ret_print, NULL);
 }
 
 void spotnik_founding_record_take_back(struct spotnik_discovery *discovery,
                                        const struct spotnik_founding *founding)
 {
     struct spotnik_record record;
+    uint64_t print;
     char name[64];
     spotnik_founding_record_name(founding->generation, name);
-    if (founding_record_read(discovery, founding->generation, &record) == SPOTNIK_READING_RECORD
+    if (founding_record_read(discovery, founding->generation, &record, &print)
+            == SPOTNIK_READING_RECORD
         && record.founding == founding->id)
-        (void)spotnik_objects_delete(discovery->store, name);
+        (void)spotnik_objects_delete_if(discovery->store, name, print);
 }
 
 bool spotnik_founding_record_stands(struct spotnik_discovery *discovery,
                                     const struct spotnik_founding *founding)
 {
     struct spotnik_record record;
-    uint64_t last;
+    uint64_t last, print;
     return spotnik_founding_record_highest(discovery->store, &last) == 0
            && last == founding->generation
-           && founding_record_read(discovery, last, &record) == SPOTNIK_READING_RECORD
+           && founding_record_read(discovery, last, &record, &print) == SPOTNIK_READING_RECORD
            && record.founding == founding->id;
 }
 
@@ -99,7 +99,8 @@ static int last_liveness_check(struct spotnik_discovery *discovery,
                                const struct spotnik_founding *ours, uint64_t last,
                                struct spotnik_record *ret)
 {
-    enum spotnik_reading reading = founding_record_read(discovery, last, ret);
+    uint64_t print;
+    enum spotnik_reading reading = founding_record_read(discovery, last, ret, &print);
     bool replaced = last >= ours->generation ? ret->founding != ours->id
                                              : ours->root != 0 && ret->root != ours->root;
     if (reading == SPOTNIK_READING_RECORD && replaced)

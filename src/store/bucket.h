@@ -117,10 +117,10 @@ struct bucket_request {
     const struct bucket_service *service; /* set by the call, as all below `size` */
 };
 
-/* Send it, and again after what may pass (no answer, 409, 429, 500 to 504), for 10 s and large_ns
- * at most. 0; or -errno, with the reason for spotnik_objects_why(): -ENOENT, -EEXIST (the condition
- * did not hold), -EACCES, -ETIMEDOUT (no answer, or a server that stays busy), -ECANCELED (the
- * pieces are stopped), -EIO. Blocking; any thread. */
+/* Send it, and again after what may pass (no answer, 409, 429, 500, 502 to 504), for 10 s and
+ * large_ns at most. 0; or -errno, with the reason for spotnik_objects_why(): -ENOENT, -EEXIST (the
+ * condition did not hold), -EACCES, -ETIMEDOUT (no answer, or a server that stays busy), -ECANCELED
+ * (the pieces are stopped), -EIO. Blocking; any thread. */
 int spotnik_bucket_request(struct bucket *bucket, struct bucket_request *request);
 
 /* bucket_clock.c: Unix time by this machine's clock; a date as HTTP has it; and a clause for the

@@ -144,7 +144,8 @@ static bool is_there(const struct bucket_request *request, const char *code)
 
 static bool may_pass(long status)
 {
-    return status == 0 || status == 409 || status == 429 || (status >= 500 && status <= 504);
+    return status == 0 || status == 409 || status == 429
+           || (status >= 500 && status <= 504 && status != 501);
 }
 
 static int status_return(const struct bucket *bucket, const struct bucket_request *request)

@@ -5,6 +5,8 @@
 
 #include "store/store.h"
 
+#define SPOTNIK_DELETE_IF_MAX 4096 /* the bytes of an object that is compared */
+
 /* One for each call of store.h, which has the contracts. */
 struct spotnik_objects_kind {
     bool is_billed;
@@ -23,6 +25,7 @@ struct spotnik_objects_kind {
     int (*walk)(struct spotnik_objects *store, const char *prefix,
                 int (*each)(void *context, const struct spotnik_object *object), void *context);
     int (*delete)(struct spotnik_objects *store, const char *name);
+    int (*delete_if)(struct spotnik_objects *store, const char *name, uint64_t hash);
     bool (*take)(struct spotnik_objects *store, const char *name, uint64_t writer);
     int (*check)(struct spotnik_objects *store, uint64_t writer);
     bool (*is_writable_by_all)(struct spotnik_objects *store);

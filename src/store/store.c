@@ -91,6 +91,11 @@ int spotnik_objects_delete(struct spotnik_objects *store, const char *name)
     return begin(store)->delete(store, name);
 }
 
+int spotnik_objects_delete_if(struct spotnik_objects *store, const char *name, uint64_t hash)
+{
+    return begin(store)->delete_if(store, name, hash);
+}
+
 bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer)
 {
     return begin(store)->take(store, name, writer);

@@ -50,6 +50,11 @@ int spotnik_objects_list(struct spotnik_objects *store,
 
 int spotnik_objects_delete(struct spotnik_objects *store, const char *name);
 
+/* Remove the object if `hash` is spotnik_hash_bytes() of what it holds, 4,096 bytes at most. A
+ * request that reaches a bucket late removes nothing that was put behind it, where the server knows
+ * conditional deletes. -EEXIST: it holds something else. */
+int spotnik_objects_delete_if(struct spotnik_objects *store, const char *name, uint64_t hash);
+
 /* Remove the object. One of all processes that try sees true. */
 bool spotnik_objects_take(struct spotnik_objects *store, const char *name, uint64_t writer);
 

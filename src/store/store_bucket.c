@@ -150,6 +150,24 @@ static int bucket_delete(struct spotnik_objects *store, const char *name)
     return spotnik_bucket_request(bucket_of(store), &request);
 }
 
+/* A server that knows no such condition answers 501, or does not look at it. */
+static int bucket_delete_if(struct spotnik_objects *store, const char *name, uint64_t hash)
+{
+    struct bucket *bucket = bucket_of(store);
+    char bytes[SPOTNIK_DELETE_IF_MAX], version[BUCKET_VERSION_MAX + 1],
+        condition[BUCKET_VERSION_MAX + 64];
+    struct bucket_request request = { .method = "DELETE", .name = name, .condition = condition };
+    size_t size;
+    int rc = object_get(bucket, name, bytes, sizeof bytes, &size, version);
+    if (rc != 0)
+        return rc;
+    if (spotnik_hash_bytes(bytes, size) != hash)
+        return -EEXIST;
+    snprintf(condition, sizeof condition, "%s%s", bucket->service->if_match, version);
+    rc = spotnik_bucket_request(bucket, &request);
+    return request.status == 501 ? bucket_delete(store, name) : rc;
+}
+
 /* ---- what folders have ---- */
 
 /* `spotnik run` leaves its mark in folders alone. */
@@ -269,6 +287,7 @@ static const struct spotnik_objects_kind kind = {
     .get_range = spotnik_bucket_get_range,
     .walk = spotnik_bucket_walk,
     .delete = bucket_delete,
+    .delete_if = bucket_delete_if,
     .take = bucket_take,
     .is_writable_by_all = bucket_is_writable_by_all,
     .check = bucket_check,

@@ -105,6 +105,17 @@ static int directory_delete(struct spotnik_objects *store, const char *name)
     return unlink(path) == 0 ? 0 : -errno;
 }
 
+static int directory_delete_if(struct spotnik_objects *store, const char *name, uint64_t hash)
+{
+    char bytes[SPOTNIK_DELETE_IF_MAX];
+    size_t size;
+    uint64_t version;
+    int rc = directory_get(store, name, bytes, sizeof bytes, &size, &version);
+    if (rc != 0)
+        return rc;
+    return spotnik_hash_bytes(bytes, size) == hash ? directory_delete(store, name) : -EEXIST;
+}
+
 static bool directory_take(struct spotnik_objects *store, const char *name, uint64_t writer)
 {
     char from[PATH_MAX], to[PATH_MAX + 24];
@@ -257,6 +268,7 @@ static const struct spotnik_objects_kind kind = {
     .get = directory_get,
     .list = directory_list,
     .delete = directory_delete,
+    .delete_if = directory_delete_if,
     .take = directory_take,
     .check = directory_check,
     .is_writable_by_all = directory_is_writable_by_all,

@@ -5,10 +5,11 @@ SeaweedFS does that. Digests of bodies are. stand_in_google.py and stand_in_azur
 What goes wrong is chosen by the first part of a key:
 
     lost/...            every other PUT is carried out, and its answer is lost
-    late/...            every other PUT gets no answer, and is carried out after the next PUT but two
+    late/...            every other PUT, and DELETE of late/genesis, gets no answer, and is carried out after the next PUT but two
     busy/...            every other request of a kind gets 503 with Retry-After: 0
     centuries/...       all get 503, and are to come again in 584 years
     unconditional/...   conditions are ignored
+    old/...             a conditional DELETE is not implemented
     pages/...           a listing has two keys a page, and its tokens have 1,500 bytes and more
     endless/...         the same, with tokens of 3,000 bytes and more
     expired/...         the first request of each kind finds that the token has ended
@@ -213,6 +214,9 @@ class Handler(BaseHTTPRequestHandler):
         """Headers that tell the object's version."""
         return {"ETag": etag(self.bucket.objects[key])}
 
+    def is_conditional(self) -> bool:
+        return any(name in self.headers for name in ("If-Match", "x-goog-if-generation-match"))
+
     def condition_fails(self, key: str) -> tuple[int, str] | None:
         there = self.bucket.objects.get(key)
         match = self.headers.get("If-Match")
@@ -228,8 +232,10 @@ class Handler(BaseHTTPRequestHandler):
         self.put_now(key, data)
         if key.startswith("late/") and len(self.bucket.late) > 1:
             other, key, data = self.bucket.late.pop(0)
-            if other.condition_fails(key) is None:
+            if other.condition_fails(key) is None and other.command == "PUT":
                 self.bucket.objects[key] = data
+            elif other.condition_fails(key) is None:
+                self.bucket.objects.pop(key, None)
 
     def put_now(self, key: str, data: bytes) -> None:
         failure = self.condition_fails(key)
@@ -246,9 +252,18 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.answer(self.stored, **self.facts(key))
 
-    def delete(self, key: str, _: bytes) -> None:
-        self.bucket.objects.pop(key, None)
-        self.answer(self.deleted)
+    def delete(self, key: str, data: bytes) -> None:
+        failure = self.condition_fails(key)
+        if key.endswith("/genesis") and self.bucket.is_turn("late", key, "DELETE"):
+            self.bucket.late.append((self, key, data))
+            self.close_connection = True
+        elif self.is_conditional() and key.startswith("old/"):
+            self.refuse(501, "NotImplemented")
+        elif failure is not None:
+            self.refuse(*failure)
+        else:
+            self.bucket.objects.pop(key, None)
+            self.answer(self.deleted)
 
     def list_keys(self, prefix: str, after: str) -> None:
         """Objects, and folders below which there are any."""

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "store_tests.h"
 
 /* What the service calls it. */
@@ -114,6 +115,31 @@ TEST_WITH(late, NULL, store_close)
     assert_int_equal(spotnik_objects_delete(store, "record"), 0);
     assert_int_equal(spotnik_objects_put(store, "record", 1, "new", 3), 0);
     assert_holds("record", "new");
+}
+
+/* Claim: a delete that is carried out late removes no object that was put behind it; without the
+ * condition it does. */
+TEST_WITH(late_delete, NULL, store_close)
+{
+    uint64_t ours = spotnik_hash_bytes("ours", 4);
+    store_open("late");
+    assert_int_equal(spotnik_objects_put_if_absent(store, "genesis", 1, "ours", 4), 0);
+    assert_int_equal(spotnik_objects_delete_if(store, "genesis", ours + 1), -EEXIST);
+    assert_int_equal(spotnik_objects_delete_if(store, "genesis", ours), 0);
+    assert_int_equal(spotnik_objects_put_if_absent(store, "genesis", 1, "theirs", 6), 0);
+    for (int i = 0; i < 8; i++) { /* the late requests come one after the other */
+        assert_int_equal(spotnik_objects_put(store, "record", 1, "new", 3), 0);
+        assert_holds("genesis", "theirs");
+    }
+}
+
+/* Claim: a server without conditional deletes deletes all the same. */
+TEST_WITH(old, NULL, store_close)
+{
+    store_open("old");
+    assert_int_equal(spotnik_objects_put_if_absent(store, "genesis", 1, "ours", 4), 0);
+    assert_int_equal(spotnik_objects_delete_if(store, "genesis", spotnik_hash_bytes("ours", 4)), 0);
+    assert_int_equal(spotnik_objects_put_if_absent(store, "genesis", 1, "theirs", 6), 0);
 }
 
 /* Claim: what a busy server refuses is sent again. */
