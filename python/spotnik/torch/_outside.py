@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 
@@ -21,13 +20,11 @@ from ._shards import local_of
 _LOOKS = 20  # first steps before which the versions are compared
 
 
-def _parameters(one: Any) -> list[torch.nn.Parameter]:
-    """Those of a model, with their memory; of anything else, and of one that has none yet, none."""
+def _parameters(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """Those that have memory; of a model that cannot be asked yet, none."""
     try:
-        if not issubclass(type(one), torch.nn.Module):
-            return []
-        return [p for p in one.parameters() if _place(p) and not p.is_inference()]
-    except Exception:  # some objects cannot even be asked for their type
+        return [p for p in model.parameters() if _place(p) and not p.is_inference()]
+    except Exception:
         return []
 
 
@@ -44,7 +41,9 @@ class Outside:
     def __init__(self, known: Iterable[torch.Tensor]) -> None:
         known = list(known)
         ids, places = {id(one) for one in known}, {_place(one) for one in known}
-        models = [(type(one).__name__, _parameters(one)) for one in gc.get_objects()]
+        # some 300,000 objects, of which few are models; isinstance() would wake proxies
+        found = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+        models = [(type(one).__name__, _parameters(one)) for one in found]
         self._found: dict[int, tuple[str, weakref.ref[torch.Tensor], int]] = {}
         for name, parameters in sorted(models, key=lambda model: -len(model[1])):  # the whole before its parts
             for one in parameters:
