@@ -11,6 +11,8 @@ plain pointer and with memory of spotnik_alloc(), Gloo and Open MPI over TCP whe
 The bound for N hosts is 2(N-1)/N * bytes / RATE. A frame of MTU bytes carries MTU - 52 of payload and has 14 more on the
 wire, so 95.6 % of it is all that can be had with an MTU of 1500, and 99.3 % with 9000.
 
+With --groups HOSTSxSIZE a group of so many processes on each host has its turn, beside plain members.
+
     sudo bench/wire.py BUILD [--hosts 4] [--rate 1gbit] [--mtu 1500] [--delay MS] [--flow 250mbit] [--lanes auto] [--sizes 25MiB,100MiB] [--svg FILE]
 
 Needs root (namespaces), `ip` and `tc`.
@@ -125,16 +127,36 @@ class Network:
                                 text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def settings_of(build: Path, network: Network, scratch: Path) -> dict[str, str]:
+    """What all members of a job of ours are told."""
+    hosts = range(len(network.names))
+    subprocess.run([build / "cli" / "spotnik", "key", scratch / "key"], check=True, capture_output=True)
+    return {"SPOTNIK_KEY_FILE": str(scratch / "key"), "SPOTNIK_MIN": str(len(hosts)), "SPOTNIK_TRANSPORT": "tcp",
+            "SPOTNIK_LANES": network.options.lanes, "SPOTNIK_PEERS": ",".join(f"{NET}.{i + 1}:4100" for i in hosts)}
+
+
 def spotnik(build: Path, mode: str) -> Start:
     """Our own members, found by a list of addresses."""
 
     def start(network: Network, scratch: Path, size: int, iterations: int) -> list[subprocess.Popen[str]]:
-        hosts = range(len(network.names))
-        subprocess.run([build / "cli" / "spotnik", "key", scratch / "key"], check=True, capture_output=True)
-        common = {"SPOTNIK_KEY_FILE": str(scratch / "key"), "SPOTNIK_MIN": str(len(hosts)), "SPOTNIK_TRANSPORT": "tcp",
-                  "SPOTNIK_LANES": network.options.lanes, "SPOTNIK_PEERS": ",".join(f"{NET}.{i + 1}:4100" for i in hosts)}
+        common = settings_of(build, network, scratch)
         worker = [str(build / "bench" / "allreduce_worker"), mode, str(size), str(iterations)]
-        return [network.spawn(i, worker, SPOTNIK_BIND=f"{NET}.{i + 1}:4100", **common) for i in hosts]
+        return [network.spawn(i, worker, SPOTNIK_BIND=f"{NET}.{i + 1}:4100", **common) for i in range(len(network.names))]
+
+    return start
+
+
+def groups(build: Path, size: int) -> Start:
+    """Groups of `size` processes, each with its part of the buffer (groups.py)."""
+
+    def start(network: Network, scratch: Path, bytes_: int, iterations: int) -> list[subprocess.Popen[str]]:
+        settings = {**settings_of(build, network, scratch), "SPOTNIK_LIBRARY": str(build / "src" / "libspotnik.so"),
+                    "PYTHONPATH": str(HERE.parent / "python")}
+        worker = [str(build / "venv" / "bin" / "python"), str(HERE / "groups.py"), str(build / "cli" / "spotnik"),
+                  "--wire", "--mib", str(bytes_ >> 20), "--steps", str(iterations)]
+        return [network.spawn(i, worker, SPOTNIK_BIND=f"{NET}.{i + 1}:4100", SPOTNIK_HOST=str(i),
+                              SPOTNIK_GROUP=f"wire-{os.getpid()}-{i}:{rank}:{size}", **settings)
+                for i in range(len(network.names)) for rank in range(size)]
 
     return start
 
@@ -192,8 +214,10 @@ def compiled(command: list[str], program: Path) -> bool:
         return False
 
 
-def contenders(build: Path, tools: Path) -> dict[str, Start]:
-    """Who is here."""
+def contenders(build: Path, tools: Path, size: int) -> dict[str, Start]:
+    """Who is here; with groups of `size`, they and plain members."""
+    if size:
+        return {"spotnik": spotnik(build, "plain"), f"groups of {size}": groups(build, size)}
     here = {"spotnik": spotnik(build, "plain"), "spotnik, owned": spotnik(build, "owned")}
     source = str(HERE / "allreduce_gloo.cc")
     if compiled(["g++", "-O2", "-std=c++17", source, "-lgloo", "-lpthread"], tools / "gloo"):
@@ -219,7 +243,7 @@ def svg(shares: dict[tuple[str, str], float], title: str) -> str:
 def measure(options: argparse.Namespace, tools: Path) -> dict[tuple[str, str], float]:
     """Print a line per size and contender; returns shares of the bound by both."""
     rate, shares = bits_per_second(options.rate), {}
-    here = contenders(options.build.resolve(), tools)
+    here = contenders(options.build.resolve(), tools, options.group)
     wanted = options.only.split("+") if options.only else list(here)
     with Network(options, tools) as network:
         for label in options.sizes.split(","):
@@ -255,8 +279,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="iterations of each contender, after 5 to warm up")
     parser.add_argument("--each", action="store_true", help="print the milliseconds of every iteration as well")
     parser.add_argument("--only", default="", help="contenders, with + between them")
+    parser.add_argument("--groups", default="", help="HOSTSxSIZE: groups of SIZE processes beside plain members")
     parser.add_argument("--svg", type=Path)
     options = parser.parse_args()
+    options.group = 0
+    if options.groups:
+        options.hosts, options.group = map(int, options.groups.split("x"))
     title = (f"{options.hosts} hosts, {options.rate}, MTU {options.mtu}, delay {options.delay:g} ms, "
              f"{options.flow or 'no cap'} per flow, {options.lanes} lanes, "
              f"{options.congestion or 'default congestion control'}: share of 2(N-1)/N bytes/rate")
