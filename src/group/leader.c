@@ -71,9 +71,14 @@ spotnik_job *spotnik_group_leader_job(struct spotnik_group_leader *leader)
 /* Called by the job inside a collective call: all processes wait for its answer meanwhile. */
 static void refresh_everywhere(void *context)
 {
-    struct spotnik_group_control *control = context;
+    const struct spotnik_group_leader *leader = context;
+    struct spotnik_group_control *control = leader->control;
     uint32_t done;
 
+    /* this very call has loaded a checkpoint, or the state of others: what the processes hold is
+     * older, and they take the new one when it returns */
+    if (spotnik_state_loads(leader->job) != control->answer.loads)
+        return;
     __atomic_store_n(&control->refreshed, 0, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&control->refresh, 1, __ATOMIC_SEQ_CST);
     spotnik_futex_word_ring(&control->told);
@@ -195,7 +200,7 @@ static int join(struct spotnik_group_leader *leader)
     int rc = spotnik_join(leader->config, &job);
     if (rc != 0)
         return rc;
-    spotnik_state_refresh_set(job, refresh_everywhere, leader->control);
+    spotnik_state_refresh_set(job, refresh_everywhere, leader);
     job_set(leader, job);
     return 0;
 }

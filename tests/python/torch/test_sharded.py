@@ -259,6 +259,8 @@ def train(
     clip = what.clip if clip is None else clip
     for epoch in batches_of(what, next(model.parameters()).dtype, epochs):
         for number, (x, y) in enumerate(until_told(epoch, stop), 1):
+            if checkpoint and number == 1:
+                tell(begun=whole(model))
             is_last = number % what.accumulate == 0
             if what.syncs_late and place is not None:
                 model.set_requires_gradient_sync(is_last)
@@ -281,13 +283,16 @@ def train(
         if stop and spotnik.told("stop") > 0:
             break
     assert (case == "compiled" and place is not None) == (counters["stats"]["unique_graphs"] > 0)
-    whole = [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
     total = 0 if what.draws else spotnik.samples()
     if export and spotnik.rank() < torch.distributed.get_world_size():
         dcp.save(states(model, optimizer), checkpoint_id=export)
-    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", total=total, parameters=whole)
+    tell(done=spotnik.step(), digest=f"{spotnik.digest():x}", total=total, parameters=whole(model))
     if place is not None:
         torch.distributed.barrier()
+
+
+def whole(model: nn.Module) -> list[Any]:
+    return [getattr(one, "full_tensor", lambda one=one: one)().tolist() for one in model.parameters()]
 
 
 def states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
@@ -417,18 +422,24 @@ def test_a_program_of_fsdp2_reads_what_one_group_saves(cluster: Make, tmp_path: 
     assert (again["done"], again["parameters"]) == (end["done"], end["parameters"])
 
 
-def test_a_checkpoint_resumes_in_a_group_of_any_size(cluster: Make, tmp_path: Path) -> None:
+def test_a_checkpoint_resumes_in_groups_of_any_size(cluster: Make, tmp_path: Path) -> None:
     oracle = run_alone(train, tmp_path, clip="exact", epochs=4)[-1]
     settings = {"clip": "exact", "checkpoint": str(tmp_path / "kept")}
-    for epochs, size in enumerate([2, 1, 4, 3], 1):
+    kept: list[Any] = []
+    for epochs, (members, size) in enumerate([(2, 4), (3, 2), (1, 1), (2, 4)], 1):
         job = cluster()
-        if size > 1:
-            start_group(job, "a", size, epochs=epochs, **settings)
-        else:
-            job.start(train, epochs=epochs, **settings)
+        job.gather(members)
+        for number in range(members):
+            if size > 1:
+                start_group(job, f"g{number}", size, epochs=epochs, **settings)
+            else:
+                job.start(train, epochs=epochs, **settings)
         job.wait()
-        (end, *_) = check_ends(job, size)
+        (end, *_) = check_ends(job, members * size)
         assert next(line["step"] for line in job.lines("step")) == 11 * epochs - 10, "it began anew"
+        begun = [line["begun"] for line in job.lines("begun")]
+        assert epochs == 1 or all(one == kept for one in begun), "it began with other weights"
+        kept = end["parameters"]
     assert largest_difference(end, oracle) < 1e-9
 
 
