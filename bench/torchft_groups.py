@@ -276,6 +276,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--groups", type=int, default=2)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further kill of each after so long")
     parser.add_argument("--steps", type=int, default=40, help="without faults, before each kill")
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=4)
@@ -290,12 +291,14 @@ def main() -> None:
     parser.add_argument("--log", default=os.devnull, help="where the lighthouse writes")
     arguments = parser.parse_args()
     seen: dict[str, list[Optional[dict[str, Any]]]] = {way: [] for way in arguments.ways}
-    for _ in range(arguments.kills):
+    until, done = time.monotonic() + 60 * arguments.minutes, 0
+    while done < arguments.kills and time.monotonic() < until:
+        done += 1
         for way in arguments.ways:
             seen[way].append(trial(way, arguments))
     megabytes = arguments.layers * arguments.width * (arguments.width + 1) * 4 / 1e6
     print(
-        f"{arguments.kills} kills each; {megabytes:.1f} MB of gradients; {os.cpu_count()} cores; torch {torch.__version__}"
+        f"{done} kills each; {megabytes:.1f} MB of gradients; {os.cpu_count()} cores; torch {torch.__version__}"
     )
     print(
         f"| {arguments.groups} groups of two | a step without faults | kill to the others' next commit | start of a new group to a"
