@@ -32,9 +32,9 @@ struct worker {
     bool pulls;
     int64_t state[WORDS];
     float marks[MARKS];
+    _Atomic uint64_t step, size, pulled;
     /* under the lock */
     bool stops, failed;
-    uint64_t step, size, pulled;
     char why[300];
 };
 
