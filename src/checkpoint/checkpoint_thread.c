@@ -59,7 +59,7 @@ static void grow(struct spotnik_checkpoint *checkpoint)
     pthread_mutex_unlock(&checkpoint->lock);
     if (before)
         munmap(before, before_bytes);
-    void *memory = spotnik_memory_warm(wanted);
+    void *memory = spotnik_memory_warm(wanted, NULL, NULL);
     pthread_mutex_lock(&checkpoint->lock);
     checkpoint->growing = false;
     if (memory) {

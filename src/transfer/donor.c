@@ -20,7 +20,6 @@
 
 #define LOG_BYTES_MIN (UINT64_C(64) << 20)
 #define LOG_STEPS_MIN 4
-#define COPY_BYTES (UINT64_C(64) << 20) /* between two looks whether a copy is void */
 /* for what is on its way to a joiner that we drop, and the word of it */
 #define FAREWELL_NS SPOTNIK_S
 
@@ -124,7 +123,7 @@ static size_t mapped_bytes(const struct spotnik_donor *donor)
     return donor->registry->bytes ? donor->registry->bytes : 1;
 }
 
-bool spotnik_donor_provide(struct spotnik_donor *donor)
+bool spotnik_donor_provide(struct spotnik_donor *donor, struct spotnik_session *session)
 {
     pthread_mutex_lock(&donor->lock);
     bool wanted = !donor->spare && !donor->spare_coming;
@@ -132,7 +131,7 @@ bool spotnik_donor_provide(struct spotnik_donor *donor)
     pthread_mutex_unlock(&donor->lock);
     if (!wanted)
         return true;
-    void *memory = spotnik_memory_warm(mapped_bytes(donor));
+    void *memory = spotnik_memory_warm(mapped_bytes(donor), spotnik_session_live, session);
     pthread_mutex_lock(&donor->lock);
     donor->spare_coming = false;
     if (memory)
@@ -273,15 +272,20 @@ static struct spotnik_snapshot *take(struct spotnik_donor *donor, bool waiting)
 /* ---- the late copy ---- */
 
 struct spotnik_snapshot *spotnik_donor_copy(struct spotnik_donor *donor,
-                                            struct spotnik_snapshot *snapshot)
+                                            struct spotnik_snapshot *snapshot,
+                                            struct spotnik_session *session)
 {
+    const uint64_t piece = SPOTNIK_MEMORY_PIECE_BYTES;
+
     SPOTNIK_ASSERT(snapshot->phase == SPOTNIK_SNAPSHOT_DUE);
     snapshot->phase = SPOTNIK_SNAPSHOT_COPYING;
     snapshot->references++;
-    for (uint64_t at = 0; at < snapshot->bytes && !snapshot->spoilt; at += COPY_BYTES) {
-        uint64_t left = snapshot->bytes - at, size = left < COPY_BYTES ? left : COPY_BYTES;
+    for (uint64_t at = 0; at < snapshot->bytes && !snapshot->spoilt; at += piece) {
+        uint64_t left = snapshot->bytes - at, size = left < piece ? left : piece;
 
         pthread_mutex_unlock(&donor->lock);
+        if (session && at)
+            spotnik_session_live(session);
         spotnik_registry_read(donor->registry, SPOTNIK_REGISTRY_LATE, at, snapshot->data + at,
                               size);
         pthread_mutex_lock(&donor->lock);
@@ -313,7 +317,7 @@ static void settle(struct spotnik_donor *donor)
             pthread_cond_wait(&donor->copied, &donor->lock);
             continue;
         }
-        last = spotnik_donor_copy(donor, snapshot);
+        last = spotnik_donor_copy(donor, snapshot, NULL);
         pthread_mutex_unlock(&donor->lock);
         spotnik_snapshot_free(last);
         pthread_mutex_lock(&donor->lock);

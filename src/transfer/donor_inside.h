@@ -103,10 +103,15 @@ void *spotnik_session_run(void *session);
 
 void spotnik_session_wake(struct spotnik_session *session);
 
-/* Under the lock, which is given up meanwhile: copy what is late of a DUE one. Returns it when
- * nothing refers to it any more: to be freed without the lock. */
+/* The session's thread: a word to the joiner in the midst of what takes long. */
+void spotnik_session_live(void *session);
+
+/* Under the lock, which is given up meanwhile: copy what is late of a DUE one. `session` is the one
+ * whose thread this is; NULL: the caller's thread. Returns the snapshot when nothing refers to it
+ * any more: to be freed without the lock. */
 struct spotnik_snapshot *spotnik_donor_copy(struct spotnik_donor *donor,
-                                            struct spotnik_snapshot *snapshot);
+                                            struct spotnik_snapshot *snapshot,
+                                            struct spotnik_session *session);
 
 /* Under the lock: drop what no session needs any more. */
 void spotnik_donor_prune(struct spotnik_donor *donor);
@@ -117,7 +122,8 @@ struct spotnik_snapshot *spotnik_donor_release(struct spotnik_donor *donor,
                                                struct spotnik_snapshot *snapshot);
 void spotnik_snapshot_free(struct spotnik_snapshot *snapshot);
 
-/* Without the lock: see to it that there is memory for a snapshot. False: none can be had. */
-bool spotnik_donor_provide(struct spotnik_donor *donor);
+/* On the session's thread, without the lock: see to it that there is memory for a snapshot. False:
+ * none can be had. */
+bool spotnik_donor_provide(struct spotnik_donor *donor, struct spotnik_session *session);
 
 #endif

@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
-/* NULL: there is none. Give it back with munmap(). bytes > 0. */
-void *spotnik_memory_warm(uint64_t bytes);
+#define SPOTNIK_MEMORY_PIECE_BYTES (UINT64_C(64) << 20)
+
+/* NULL: there is none. Give it back with munmap(). bytes > 0. `between`, unless it is NULL, is
+ * called after each piece, as all of it may take long. */
+void *spotnik_memory_warm(uint64_t bytes, void (*between)(void *context), void *context);
 
 #endif

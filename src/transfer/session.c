@@ -24,6 +24,13 @@ void spotnik_session_wake(struct spotnik_session *session)
     spotnik_wake(session->event);
 }
 
+void spotnik_session_live(void *session)
+{
+    struct spotnik_session *own = session;
+
+    (void)spotnik_packet_send(&own->duplex, SPOTNIK_PACKET_WAIT, NULL, 0, NULL, 0);
+}
+
 static int sorry(struct spotnik_session *session, const char *why)
 {
     spotnik_packet_send(&session->duplex, SPOTNIK_PACKET_SORRY, why, strlen(why), NULL, 0);
@@ -178,7 +185,7 @@ static int tell_view(struct spotnik_session *session, struct spotnik_runtime *ru
  * what there was, so this is asked again until we have ours. */
 static int prepare(struct spotnik_session *session, struct spotnik_runtime *runtime)
 {
-    if (!spotnik_donor_provide(session->donor))
+    if (!spotnik_donor_provide(session->donor, session))
         return sorry(session, "no memory for a snapshot");
     spotnik_runtime_wake(runtime);
     return 0;
@@ -283,7 +290,7 @@ static int serve(struct spotnik_session *session, bool *ret_more)
     struct spotnik_runtime *runtime = donor->sealed ? donor->runtime : NULL;
     struct spotnik_snapshot *snapshot = session->snapshot; /* ours until the session ends */
     if (snapshot && snapshot->phase == SPOTNIK_SNAPSHOT_DUE)
-        (void)spotnik_donor_copy(donor, snapshot);
+        (void)spotnik_donor_copy(donor, snapshot, session);
     bool taken = snapshot && snapshot->phase == SPOTNIK_SNAPSHOT_COPIED && snapshot->confirmed
                  && snapshot->step <= donor->stable,
          bare = session->wants_snapshot && !donor->spare, spoilt = snapshot && snapshot->spoilt;

@@ -5,18 +5,23 @@
  * up, the commit copies. A program that waits in step_begin copies there. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "tests.h"
 #include "transfer/donor_inside.h"
+#include "transfer/memory.h"
 #include "transfer/thread.h"
 
 static struct spotnik_credentials credentials;
 static struct spotnik_registry registry;
 static struct spotnik_donor *donor;
 static struct spotnik_duplex ours;
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* a copy goes through it */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;   /* a copy goes through it */
+static pthread_mutex_t second = PTHREAD_MUTEX_INITIALIZER; /* and so does a second piece */
+static uint64_t far_bytes;
 static uint8_t far_memory = 1;
 static uint32_t copies;
 static pthread_t copied_by;
@@ -54,12 +59,14 @@ void spotnik_runtime_wake(struct spotnik_runtime *runtime)
 
 static int far_read(void *context, uint64_t offset, void *out, size_t size)
 {
-    (void)context, (void)offset;
-    pthread_mutex_lock(&gate);
+    (void)context;
+    pthread_mutex_t *through = offset ? &second : &gate;
+
+    pthread_mutex_lock(through);
     copies++;
     copied_by = pthread_self();
     memset(out, far_memory, size);
-    pthread_mutex_unlock(&gate);
+    pthread_mutex_unlock(through);
     return 0;
 }
 
@@ -71,7 +78,9 @@ static int setup(void **state)
     copies = 0;
     spotnik_registry_init(&registry);
     registry.reach.read = far_read;
-    assert_int_equal(spotnik_registry_add_remote(&registry, "far", 100, SPOTNIK_U8), 0);
+    assert_int_equal(spotnik_registry_add_remote(&registry, "far", far_bytes ? far_bytes : 100,
+                                                 SPOTNIK_U8),
+                     0);
     assert_int_equal(spotnik_donor_new(&registry, 65536, &donor), 0);
     spotnik_donor_attach(donor, (struct spotnik_runtime *)(void *)&credentials);
     spotnik_donor_seal(donor);
@@ -90,6 +99,7 @@ static int teardown(void **state)
     spotnik_donor_stop(donor);
     spotnik_donor_free(donor);
     spotnik_registry_done(&registry);
+    far_bytes = 0;
     return 0;
 }
 
@@ -135,6 +145,52 @@ static uint32_t hear(void)
     }
     spotnik_packet_done(&packet);
     return kind;
+}
+
+/* As setup(), with two pieces; the second is copied when `second` is free. */
+static int setup_two(void **state)
+{
+    far_bytes = SPOTNIK_MEMORY_PIECE_BYTES + 1;
+    return setup(state);
+}
+
+/* Claim: between two pieces of a copy the joiner hears that the donor lives. A word before it is of
+ * the memory that is made ready. */
+TEST_WITH(the_joiner_hears_of_a_donor_that_copies, setup_two, teardown)
+{
+    struct spotnik_packet packet = { 0 };
+    int heard[2];
+
+    spotnik_packet_patience(ours.fd, 20 * SPOTNIK_S);
+    pthread_mutex_lock(&second);
+    for (int word = 0; word < 2; word++) {
+        heard[word] = spotnik_packet_receive(&ours, &packet, SPOTNIK_PACKET_BYTES_MAX);
+        heard[word] += packet.kind != SPOTNIK_PACKET_WAIT;
+        if (word == 0)
+            begin(7, false);
+    }
+    pthread_mutex_unlock(&second);
+    spotnik_packet_done(&packet);
+    assert_true(heard[0] == 0 && heard[1] == 0);
+    spotnik_donor_confirm(donor);
+    assert_int_equal(hear(), SPOTNIK_PACKET_TAKEN);
+    assert_int_equal(copies, 2);
+}
+
+static void count(void *context)
+{
+    ++*(uint32_t *)context;
+}
+
+TEST(memory_is_made_ready_in_pieces)
+{
+    uint64_t bytes = 2 * SPOTNIK_MEMORY_PIECE_BYTES + 1;
+    uint32_t times = 0;
+    void *memory = spotnik_memory_warm(bytes, count, &times);
+
+    assert_non_null(memory);
+    assert_int_equal(times, 2);
+    munmap(memory, bytes);
 }
 
 TEST_WITH(the_commit_waits, setup, teardown)
