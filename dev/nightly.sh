@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 build=$1
 shift
-[ $# -gt 0 ] || set -- tests model seeds founding matrix mutants analysers address thread fuzz frameworks neon release workflows soak
+[ $# -gt 0 ] || set -- tests model seeds founding matrix wires mutants analysers address thread fuzz frameworks neon release workflows soak
 
 one()
 {
@@ -17,6 +17,7 @@ one()
     seeds) "$build/cli/spotnik" sim --eventful --seed "$(date +%s)000" --seeds 100000 ;;
     founding) "$build/sim/founding/founding" --seed "$(date +%s)000" --seeds 5000 ;;
     matrix) dev/matrix.sh "$build" ;;
+    wires) SPOTNIK_TEST_KILLS=100 tests/python/run.sh "$build" tests/python/torch/test_wires.py -s -k kills_and_joins ;;
     mutants) dev/mutants.sh "$build" ;;
     analysers) dev/analyse.py "$build" ;;
     address | thread) dev/sanitize.sh "$1" ;;

@@ -11,13 +11,14 @@ import itertools
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ledger
 import pytest
 import torch
 from cluster import Cluster, Tell, alone
-from programs import elastic
+from programs import data, elastic, network, optimizer_for
 from test_exact import churn
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -25,6 +26,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import spotnik
 from spotnik import Config, Dtype, Op
 from spotnik.torch import _gradients, _wire
+from spotnik.torch._session import current
 from spotnik.torch._staging import Staging, _memory_of_job
 from spotnik.training.residuals import rounded
 
@@ -163,6 +165,18 @@ def late(tell: Tell, **settings: Any) -> None:
     elastic(tell, **settings)
 
 
+def loads(tell: Tell, checkpoint: str, dtype: str) -> None:
+    """Tells what the newest checkpoint holds."""
+    from spotnik import torch as own
+
+    net = network("mlp", getattr(torch, dtype))
+    own.prepare(net, optimizer_for(net, "adamw"), checkpoint=checkpoint)
+    own.shard(DataLoader(data(getattr(torch, dtype)), batch_size=24, shuffle=True))
+    step = current().begin()
+    tell(loaded=step.number - 1, digest=own.job().digest)
+    own.job().abandon()
+
+
 @pytest.mark.parametrize(
     "program, wire, dtype",
     [
@@ -174,12 +188,19 @@ def late(tell: Tell, **settings: Any) -> None:
     ],
 )
 def test_replicas_stay_equal_under_kills_and_joins(
-    cluster: Make, program: Callable[..., None], wire: str, dtype: str
+    cluster: Make, tmp_path: Path, program: Callable[..., None], wire: str, dtype: str
 ) -> None:
+    """Checkpoints are written meanwhile, and the last one is what the members had."""
     job, kills = cluster(minimum=2), int(os.environ.get("SPOTNIK_TEST_KILLS", "2"))
-    assert churn(job, kills, steps_between=5, program=program, wire=wire, dtype=dtype, compute_ms=15) == kills
+    job.environment["SPOTNIK_CHECKPOINT_STEPS"] = "10"
+    settings = {"wire": wire, "dtype": dtype, "checkpoint": str(tmp_path / "saved"), "scheduler": False}
+    assert churn(job, kills, steps_between=5, program=program, compute_ms=15, **settings) == kills
     assert not job.errors()
-    last = max(ledger.reports(job))
+    told = ledger.reports(job)
+    last = max(told)
     assert last > 100
     assert len({line["digest"] for line in job.lines("done")}) == 1
     print(f"{kills} kills, {last} steps, digests of {len(job.lines('step'))} commits compared")
+    later = alone(loads, tmp_path, tmp_path / "key", checkpoint=settings["checkpoint"], dtype=dtype)[0]
+    assert later["loaded"] % 10 == 0 or later["loaded"] == last
+    assert later["digest"] == told[later["loaded"]]["digest"]
