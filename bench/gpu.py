@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a member on one GPU pays, in one run of at most nine minutes: lines with a target, the code before and now.
 
-    PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so python3 bench/gpu.py [--fake]
+    PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so python3 bench/gpu.py [--fake | --stall]
 
 With --fake it runs on the CPU, with the device of tests/python/torch/fake_device.py: that shows that all of it works.
-Of its figures only those of line e, how long a donor is held up, say something of a CPU. Only a run on a GPU writes
-docs/results/gpu.md. Members are forks of this process, which leaves CUDA alone. "before" of line e is a program that
-said spotnik_state_changed(), for which step_begin takes the whole copy, as it did for all.
+Of its figures only those of line e, how long a donor is held up, say something of a CPU. --stall measures only that,
+for 1 and 4 GiB, in host memory and with that device, in minutes and four times the memory of the state. Only a run on a GPU
+writes docs/results/gpu.md. Members are forks of this process, which leaves CUDA alone. "before" of line e is a program
+that said spotnik_state_changed(), for which step_begin takes the whole copy, as it did for all. Steps are longer than
+the copy takes, or the commit would wait for the rest of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import secrets
@@ -21,7 +24,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,8 @@ class Model(nn.Module):
 def settle(options: argparse.Namespace) -> torch.device:
     """In a member: its device."""
     torch.set_num_threads(1)
+    if options.host:
+        return torch.device("cpu")
     if options.fake:
         sys.path.insert(0, str(ROOT / "tests/python/torch"))
         from fake_device import FakeDevice
@@ -204,7 +209,7 @@ def donor(options: argparse.Namespace, tell: Tell, at_once: bool = False) -> Non
     net.register_buffer("table", torch.ones(options.state_bytes // 4, device=device))
     net, opt = spotnik.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))
     x, times, joined = torch.ones(4, 8, device=device), [], 0
-    while len(times) < 6 or (joined < 6 and len(times) < 200 and not (joined and spotnik.size() == 1)):
+    while len(times) < 6 or (joined < 4 and len(times) < 200 and not (joined and spotnik.size() == 1)):
         begun = time.perf_counter()
         loss = net(x).sum()  # begins the step
         if at_once and not times:
@@ -241,44 +246,64 @@ def digest(options: argparse.Namespace, tell: Tell) -> None:
     tell({"took": took, "bytes": size, "found": sums_of(state) != before})
 
 
-def lines(options: argparse.Namespace) -> list[tuple[str, str, str, str]]:
-    """What, target, before, now."""
-    made = []
+Line = tuple[str, str, str, str]  # what, target, before, now
+
+
+def stall(options: argparse.Namespace, mib: int) -> Line:
+    """Line e, with `mib` of state."""
+    options.state_bytes, options.step_s = mib << 20, max(0.6, mib / 1024 * 0.75)
+    before, now = (together(options, one, joiner)[0] for one in (donor_at_once, donor))
+    assert before["joined"] and now["joined"], "the joiner did not come"
+    over = [f"{(one['longest'] - one['median']) * 1e3:.0f}" for one in (before, now)]
+    where = "in host memory" if options.host else "on the device"
+    what = f"e: {mib} MiB of state {where} for a joiner: the donor's longest step over its median"
+    return f"{what} ({now['median'] * 1e3:.0f} ms), ms", "<= 15", *over
+
+
+def stalls(options: argparse.Namespace) -> Iterator[Line]:
+    """Line e as far as a CPU can show it."""
+    for options.host in (True, False):
+        for mib in [options.state_mib] if options.state_mib else [1024, 4096]:
+            yield stall(options, mib)
+
+
+def lines(options: argparse.Namespace) -> Iterator[Line]:
+    """All that one run shows."""
     if not options.fake:
         a = together(options, ceilings)[0]
         now = f"pinned {a['pinned']:.1f}, registered {a['registered']:.1f}"
-        made.append(("a: to the host, GB/s", "-", f"pageable {a['pageable']:.1f}", now))
+        yield "a: to the host, GB/s", "-", f"pageable {a['pageable']:.1f}", now
     b = together(options, one_alone)[0]
-    made.append(("b: a job of one / the plain loop", "<= 1.02", "-", f"{b['own'] / b['plain']:.3f}"))
+    yield "b: a job of one / the plain loop", "<= 1.02", "-", f"{b['own'] / b['plain']:.3f}"
     c, _ = together(options, member, echo)
     took = f"{c['step'] * 1e3:.1f}; {c['wait'] * 1e3:.1f}"
-    made.append(("c: step beside an echo member over loopback, ms; of it after backward", "-", "-", took))
+    yield "c: step beside an echo member over loopback, ms; of it after backward", "-", "-", took
     if not options.fake:
-        made.append(("d: synchronisations a step", "<= 6", "-", str(c["calls"])))
-    before, one_step = (together(options, one, joiner)[0] for one in (donor_at_once, donor))
-    assert before["joined"] and one_step["joined"], "the joiner did not come"
-    over = [f"{(one['longest'] - one['median']) * 1e3:.0f}" for one in (before, one_step)]
-    what = f"e: {options.state_bytes >> 20} MiB of state for a joiner: the donor's longest step over its median"
-    made.append((f"{what} ({one_step['median'] * 1e3:.0f} ms), ms", "<= 15", *over))
+        yield "d: synchronisations a step", "<= 6", "-", str(c["calls"])
+    yield stall(options, options.state_mib or (1024 if options.fake else 4096))
     h = together(options, digest)[0]
     assert h["found"], "the digest has missed a flipped bit"
     what = f"h: digest of {h['bytes'] >> 20} MiB, ms; a flipped bit is found"
-    made.append((what, "<= 20 on a GPU", "-", f"{h['took'] * 1e3:.1f}"))
-    return [*made, *(("not in this script: " + what, "-", "-", "-") for what in ELSEWHERE)]
+    yield what, "<= 20 on a GPU", "-", f"{h['took'] * 1e3:.1f}"
+    yield from (("not in this script: " + what, "-", "-", "-") for what in ELSEWHERE)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fake", action="store_true", help="on the CPU, with a device that is played")
+    parser.add_argument("--stall", action="store_true", help="only line e, on the CPU, with 1 and 4 GiB")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--state-mib", type=int, default=0, help="of line e; default: 4096 on a GPU, 1024 without")
     options = parser.parse_args()
+    options.host, options.fake = False, options.fake or options.stall
     options.batch, options.length = (2, 8) if options.fake else (8, 512)
     options.width, options.layers = (64, 2) if options.fake else (1024, 24)
-    options.state_bytes, options.step_s = (options.state_mib or (1024 if options.fake else 4096)) << 20, 0.6
-    rows = [("what", "target", "before", "now"), ("---",) * 4, *lines(options)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    print(table)
+    rows = []
+    head = ("what", "target", "before", "now"), ("---",) * 4
+    for row in itertools.chain(head, (stalls if options.stall else lines)(options)):
+        rows.append(f"| {' | '.join(row)} |")
+        print(rows[-1], flush=True)
+    table = "\n".join(rows)
     if not options.fake:
         name = torch.cuda.get_device_name()
         text = f"# On one GPU\n\n`bench/gpu.py` on {name}, PyTorch {torch.__version__}:\n\n{table}\n"
