@@ -47,6 +47,18 @@ def _piece(flat: torch.Tensor, tensor: torch.Tensor, rank: int) -> _Piece:
     return _Piece(part, is_own(tensor, rank))
 
 
+def _is_cut_as(gradient: Any, parameter: Any) -> bool:
+    return not is_sharded(parameter) or bool(gradient.placements == parameter.placements)
+
+
+def _as_cut(gradient: Any, parameter: Any) -> torch.Tensor:
+    """The gradient, cut as the parameter is: autograd may leave it whole, or in sums of each process's own."""
+    if _is_cut_as(gradient, parameter):
+        return gradient  # type: ignore[no-any-return]
+    cut: torch.Tensor = gradient.redistribute(placements=parameter.placements)
+    return cut
+
+
 class _Memory:
     """Tensors of one type, one behind the other in one piece of the group's memory."""
 
@@ -82,7 +94,7 @@ class ShardBuckets(HostBuckets):
 
     def place(self, slot: Slot, gradient: Optional[torch.Tensor], may_lend: bool) -> None:
         """Write this process's part of the gradient (None: zeros)."""
-        self._pieces[slot].write(None if gradient is None else local_of(gradient))
+        self._pieces[slot].write(None if gradient is None else local_of(_as_cut(gradient, slot.parameter)))
 
     def _memory(self, bucket: Bucket) -> torch.Tensor:
         return self._wholes[bucket]
@@ -96,7 +108,7 @@ class ShardBuckets(HostBuckets):
     def take_back(self, slots: list[Slot]) -> None:
         """The step is committed: each of `slots` gets this process's part of the average as its gradient."""
         for slot in slots:
-            if slot.parameter.grad is None:
+            if slot.parameter.grad is None or not _is_cut_as(slot.parameter.grad, slot.parameter):
                 slot.parameter.grad = torch.zeros_like(slot.parameter)
             local_of(slot.parameter.grad).copy_(self._pieces[slot].part)
 

@@ -35,12 +35,13 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.utils.data import DataLoader
 
 import spotnik.torch as spotnik
 from spotnik import ArgumentError
-from spotnik.torch import _shards
+from spotnik.torch import _shard_memory, _shards
 
 Make = Callable[..., Cluster]
 EPOCHS = 5  # of 11 steps; the last one of each has 3 samples: some processes have none
@@ -505,6 +506,16 @@ def test_choices_that_shards_do_not_have(four: None, choice: dict[str, Any]) -> 
     model = fsdp(network(), 4)
     with pytest.raises(ArgumentError, match="leave these out"):
         spotnik.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1), **choice)
+
+
+def test_a_gradient_is_handed_over_cut_as_its_parameter(four: None) -> None:
+    """Tensor parallelism leaves the gradient of an embedding whole, and others as sums of each process's own."""
+    mesh, whole = init_device_mesh("cpu", (4,)), torch.arange(16.0).view(8, 2)
+    parameter = DTensor.from_local(torch.zeros(2, 2), mesh, [Shard(0)])
+    cut = _shard_memory._as_cut(DTensor.from_local(whole, mesh, [Replicate()], run_check=False), parameter)
+    assert torch.equal(cut.to_local(), whole[:2])
+    parameter, part = (DTensor.from_local(whole, mesh, [one], run_check=False) for one in (Replicate(), Partial()))
+    assert _shard_memory._as_cut(part, parameter).placements == parameter.placements, "one process's sum is no gradient"
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7])
