@@ -148,6 +148,60 @@ def shape_of(root: Any, samples: int) -> Optional[str]:
     return None
 
 
+_COMPARED = (
+    "a comparison of the samples of a batch with one another (pairs, or a mean over the batch in each sample's term), "
+    'and a share has fewer pairs: say prepare(..., batch="per_member"), or keep a queue of earlier samples'
+)
+_COMBINES = re.compile(r"(Sub|Div|Mul|Add)Backward\d")
+_REDUCES = re.compile(r"(Mean|Sum|Var|Std|Logsumexp|(Linalg)?(Vector)?Norm)Backward\d")
+
+
+def _is_reduced(edge: Edge, samples: int) -> bool:
+    """Was it made of a mean, or the like, over the rows of what comes from layers?"""
+    for _ in range(4):  # in a root, with an epsilon, ...
+        below = _below(edge)
+        if len(below) != 1:
+            return False
+        if _REDUCES.match(edge[0].name()) and _shape(below[0])[:1] == (samples,):
+            return _is_of_model(below[0])
+        edge = below[0]
+    return False
+
+
+def _compares(edge: Edge, samples: int) -> bool:
+    """Does this node bring different samples together, all of them rows of what comes from layers?"""
+    name, shape, below = edge[0].name(), _shape(edge), _below(edge)
+    if name.startswith(("Roll", "Flip")):
+        return shape[:1] == (samples,) and 0 in tuple(getattr(edge[0], "_saved_dims", ()))
+    if len(below) != 2:
+        return False
+    first = [_shape(one) for one in below]
+    if name.startswith("Mm"):
+        is_pair = shape == (samples, samples) or first[0][1:] == (samples,)
+    elif name.startswith(("Cdist", "EuclideanDist")):
+        is_pair = shape == (samples, samples)
+    else:
+        is_pair = shape[:2] == (samples, samples) and {one[:2] for one in first} == {(samples, 1), (1, samples)}
+    if is_pair:
+        return all(map(_is_of_model, below))
+    if not _COMBINES.match(name) or shape[:1] != (samples,):
+        return False
+    return any(one[:1] != (samples,) and _is_reduced(at, samples) for one, at in zip(first, below))
+
+
+def compares(root: Any, samples: int) -> bool:
+    """Does a loss compare its samples with one another, after the layers that made something of each of them?"""
+    found: list[Edge] = [(root.grad_fn, 0)]
+    for number, edge in enumerate(found):
+        if number == _NODES:
+            return False
+        if _compares(edge, samples):
+            return True
+        if not _OF_MODEL.match(edge[0].name()):
+            found += [one for one in _below(edge) if one not in found]
+    return False
+
+
 def look(padded: bool, samples: int) -> None:
     """Tell the program of a loss that is no mean over samples, from within its backward().
 
@@ -156,8 +210,10 @@ def look(padded: bool, samples: int) -> None:
     roots = _roots()
     found = next((words for words in (divisor_of(node, padded) for node in _nodes(roots)) if words), None)
     if found is None and samples > 1:
-        shapes = (shape_of(root, samples) for root in roots if root.grad_fn is not None and root.dim() == 0)
-        found = next((words for words in shapes if words), None)
+        own = [root for root in roots if root.grad_fn is not None and root.dim() == 0]
+        found = next((words for words in (shape_of(root, samples) for root in own) if words), None)
+        if found is None and any(compares(root, samples) for root in own):
+            found = _COMPARED
     if found:
         log.warning(
             "the loss has %s. Else the training depends on the number of members, since a step averages gradients by "
