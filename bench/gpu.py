@@ -6,9 +6,9 @@
 With --fake it runs on the CPU, with the device of tests/python/torch/fake_device.py: that shows that all of it works.
 Of its figures only those of line e, how long a donor is held up, say something of a CPU. --stall measures only that,
 for 1 and 4 GiB, in host memory and with that device, in minutes and four times the memory of the state. Only a run on
-a GPU writes docs/results/gpu.md. Members are forks of this process, which leaves CUDA alone. "before" of line e is a program
-that said spotnik_state_changed(), for which step_begin takes the whole copy, as it did for all. Steps are longer than
-the copy takes, or the commit would wait for the rest of it.
+a GPU writes docs/results/gpu.md. Members are forks of this process, which leaves CUDA alone. "before" of line e is a
+program that said spotnik_state_changed(), for which step_begin takes the whole copy, as it did for all. Steps are
+longer than the copy takes, or the commit would wait for the rest of it.
 """
 
 from __future__ import annotations
