@@ -81,10 +81,10 @@ static void look_at_ends(struct run *run)
     run->ended.told = true;
     run_say(run,
             "w%u ended with status 0 after step %llu, and the others train on: taken for a leave, "
-            "not for the end of the job. A "
-            "program that joins late must skip what is over, and count by the job (in PyTorch: for "
-            "epoch in spotnik.epochs(count), while spotnik.step() < count; epochs of a file of its "
-            "own: prepare(start=...))",
+            "not for the end of the job. A program that stops early must decide by a number that "
+            "all members have (in PyTorch: spotnik.told()). One that joins late must skip what is "
+            "over, and count by the job (in PyTorch: for epoch in spotnik.epochs(count), while "
+            "spotnik.step() < count; epochs of a file of its own: prepare(start=...))",
             run->ended.number, (unsigned long long)run->ended.step);
 }
 
