@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint to a bucket and back: `spotnik checkpoint copy` beside `rclone copy`, on one SeaweedFS, by turns.
+"""A checkpoint to a bucket and back: `spotnik checkpoint copy` beside `rclone copy`, on one SeaweedFS a round, by turns.
 
     checkpoint_copy.py BUILD FOLDER [GIB] [ROUNDS]
 
@@ -77,21 +77,30 @@ def round_run(
     return times
 
 
+def environment_of(finding: dict[str, str]) -> dict[str, str]:
+    """Where either program finds the server."""
+    remote = {f"RCLONE_CONFIG_BENCH_{name}": value for name, value in RCLONE.items()}
+    remote["RCLONE_CONFIG_BENCH_ENDPOINT"] = finding["AWS_ENDPOINT_URL"]
+    environment = {**os.environ, **finding, **remote}
+    environment.pop("AWS_CA_BUNDLE", None)  # the server speaks HTTP, and rclone 1.60 takes no bundle
+    return environment
+
+
 def main(build: Path, folder: str, gib: float, rounds: int) -> None:
     weed, rclone = program("weed", folder), program("rclone", folder)
     commands = {"spotnik": [str(build / "cli/spotnik"), "checkpoint", "copy"], "rclone": [rclone, "copy", *AT_ONCE]}
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as top:
         place, data = Path(top) / "checkpoints", Path(top) / "weed"
-        data.mkdir()
         checkpoint_make(build, place, gib)
-        with running(weed, data) as (finding, _):
-            remote = {f"RCLONE_CONFIG_BENCH_{name}": value for name, value in RCLONE.items()}
-            remote["RCLONE_CONFIG_BENCH_ENDPOINT"] = finding["AWS_ENDPOINT_URL"]
-            environment = {**os.environ, **finding, **remote}
-            environment.pop("AWS_CA_BUNDLE", None)  # the server speaks HTTP, and rclone 1.60 takes no bundle
-            manifest = str(next(place.glob("step-*/manifest.json")))
-            took_s([*commands["rclone"], manifest, "bench:bucket/first"], environment)  # the server makes its volumes
-            results = [round_run(number, place, commands, environment) for number in range(rounds)]
+        results = []
+        for number in range(rounds):
+            data.mkdir()
+            with running(weed, data) as (finding, _):
+                environment = environment_of(finding)
+                manifest = str(next(place.glob("step-*/manifest.json")))
+                took_s([*commands["rclone"], manifest, "bench:bucket/first"], environment)  # the server makes volumes
+                results.append(round_run(number, place, commands, environment))
+            shutil.rmtree(data)  # of four times the checkpoint's size
     for name in results[0]:
         rates = [gib * 1024 / times[name] for times in results]
         print(f"{name:13} {statistics.median(rates):7.0f} MiB/s   {', '.join(f'{rate:.0f}' for rate in rates)}")
