@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that the processes of a group hold among them (FSDP2, tensor parallelism, DDP), on the CPU by Gloo.
+"""Models that the processes of a group hold among them (FSDP2, tensor parallelism, DDP), on the CPU by Gloo; with
+SPOTNIK_TEST_DEVICE=cuda on a GPU that all processes share.
 
 Claims: two groups of two train as one process without Spotnik does, with what a script has between backward() and
 step(); all hold the same bits; groups of other sizes and plain members train in one job with them; a lost group's
@@ -44,6 +45,7 @@ from spotnik import ArgumentError
 from spotnik.torch import _shard_memory, _shards
 
 Make = Callable[..., Cluster]
+DEVICE = os.environ.get("SPOTNIK_TEST_DEVICE", "cpu")
 EPOCHS = 5  # of 11 steps; the last one of each has 3 samples: some processes have none
 
 
@@ -66,7 +68,7 @@ class Case:
 
 
 def fsdp(model: nn.Module, size: int, **policy: Any) -> nn.Module:
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(DEVICE, (size,))
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
             fully_shard(layer, mesh=mesh, **policy)
@@ -74,7 +76,7 @@ def fsdp(model: nn.Module, size: int, **policy: Any) -> nn.Module:
 
 
 def root_alone(model: nn.Module, size: int) -> nn.Module:
-    return fully_shard(model, mesh=init_device_mesh("cpu", (size,)))
+    return fully_shard(model, mesh=init_device_mesh(DEVICE, (size,)))
 
 
 def kept(model: nn.Module, size: int) -> nn.Module:
@@ -95,11 +97,11 @@ def checkpointed(model: nn.Module, size: int) -> nn.Module:
 
 def tensor_parallel(model: nn.Module, size: int) -> nn.Module:
     plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
-    return parallelize_module(model, init_device_mesh("cpu", (size,)), plan)
+    return parallelize_module(model, init_device_mesh(DEVICE, (size,)), plan)
 
 
 def both(model: nn.Module, size: int) -> nn.Module:
-    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("data", "tensor"))
+    mesh = init_device_mesh(DEVICE, (size // 2, 2), mesh_dim_names=("data", "tensor"))
     parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     return fully_shard(model, mesh=mesh["data"])
 
@@ -129,7 +131,7 @@ def from_meta(model: nn.Module, size: int) -> nn.Module:
 
     (whole,) = model.whole
     fsdp(model, size)
-    model.to_empty(device="cpu")
+    model.to_empty(device=DEVICE)
     with torch.no_grad():
         for own, one in zip(model.parameters(), whole.parameters()):
             own.copy_(distribute_tensor(one.detach(), own.device_mesh, own.placements))
@@ -248,13 +250,13 @@ def train(
     export: Optional[str] = None,
 ) -> None:
     what = CASES[case]
-    model = what.build()
+    model = what.build() if case == "meta" else what.build().to(DEVICE)
     if place is not None and what.cut is not None:
         model = what.cut(model, join_process_group(place, port))
     elif case == "meta":
-        (model,) = model.whole
+        model = model.whole[0].to(DEVICE)
     optimizer = what.optimizer(model)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=what.scaler)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0, enabled=what.scaler)
     told = {"accumulate": what.accumulate, "checkpoint": checkpoint, "on_step": functools.partial(tell_of, tell)}
     model, optimizer = spotnik.prepare(model, optimizer, seed=3, metrics=["stop"] if stop else [], **told)
     clip = what.clip if clip is None else clip
@@ -263,6 +265,7 @@ def train(
             if checkpoint and number == 1:
                 tell(begun=whole(model))
             is_last = number % what.accumulate == 0
+            x, y = x.to(DEVICE), y.to(DEVICE)
             if what.syncs_late and place is not None:
                 model.set_requires_gradient_sync(is_last)
             losses, counts = nn.functional.cross_entropy(model(x), y, reduction="none"), torch.ones_like(y)
@@ -302,7 +305,7 @@ def states(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]
 
 def read(tell: Tell, folder: str, place: str, port: int) -> None:
     """A program of FSDP2 without Spotnik."""
-    model = fsdp(network(seed=9), join_process_group(place, port))
+    model = fsdp(network(seed=9).to(DEVICE), join_process_group(place, port))
     optimizer = CASES["fsdp"].optimizer(model)
     held = states(model, optimizer)
     dcp.load(held, checkpoint_id=folder)
@@ -459,11 +462,11 @@ def four(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def hybrid(model: nn.Module) -> nn.Module:
-    return fully_shard(model, mesh=init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards")))
+    return fully_shard(model, mesh=init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("replicas", "shards")))
 
 
 def stage(model: nn.Module) -> nn.Module:
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("stages", "shards"))
+    mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("stages", "shards"))
     return fully_shard(model, mesh=mesh["shards"])
 
 
@@ -474,7 +477,7 @@ def added_up(model: nn.Module) -> nn.Module:
 
 
 def partly(model: nn.Module) -> nn.Module:
-    fully_shard(model[0], mesh=init_device_mesh("cpu", (4,)))
+    fully_shard(model[0], mesh=init_device_mesh(DEVICE, (4,)))
     return model
 
 
@@ -510,7 +513,7 @@ def test_choices_that_shards_do_not_have(four: None, choice: dict[str, Any]) -> 
 
 def test_a_gradient_is_handed_over_cut_as_its_parameter(four: None) -> None:
     """Tensor parallelism leaves the gradient of an embedding whole, and others as sums of each process's own."""
-    mesh, whole = init_device_mesh("cpu", (4,)), torch.arange(16.0).view(8, 2)
+    mesh, whole = init_device_mesh(DEVICE, (4,)), torch.arange(16.0).view(8, 2)
     parameter = DTensor.from_local(torch.zeros(2, 2), mesh, [Shard(0)])
     cut = _shard_memory._as_cut(DTensor.from_local(whole, mesh, [Replicate()], run_check=False), parameter)
     assert torch.equal(cut.to_local(), whole[:2])
