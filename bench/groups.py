@@ -2,7 +2,7 @@
 """What groups cost beside plain members: hand-over through a group's memory, and a third one that joins; by turns.
 
     PYTHONPATH=python SPOTNIK_LIBRARY=build/src/libspotnik.so build/venv/bin/python bench/groups.py build/cli/spotnik
-    ... bench/groups.py build/cli/spotnik --state 256                    a third one joins, with so many MiB of state
+    ... bench/groups.py build/cli/spotnik --state 256                    a third group joins and copies 256 MiB
     sudo bench/wire.py build --groups 2x4 --sizes 100MiB                 two hosts and a wire
     python3 tests/e2e/groups.py build/cli/spotnik build/tests/e2e/e2e-group-worker groups=3 size=4 count=1048576 kills=50
 

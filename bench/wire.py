@@ -11,7 +11,7 @@ plain pointer and with memory of spotnik_alloc(), Gloo and Open MPI over TCP whe
 The bound for N hosts is 2(N-1)/N * bytes / RATE. A frame of MTU bytes carries MTU - 52 of payload and has 14 more on the
 wire, so 95.6 % of it is all that can be had with an MTU of 1500, and 99.3 % with 9000.
 
-With --groups HOSTSxSIZE a group of so many processes on each host has its turn, beside plain members.
+With --groups HOSTSxSIZE each host runs a group of SIZE processes, by turns with a plain member.
 
     sudo bench/wire.py BUILD [--hosts 4] [--rate 1gbit] [--mtu 1500] [--delay MS] [--flow 250mbit] [--lanes auto] [--sizes 25MiB,100MiB] [--svg FILE]
 

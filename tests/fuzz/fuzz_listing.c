@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A page of a listing, as a server of buckets or whoever stands before it may send it: XML. The
- * first byte chooses the service. What reaches a caller are names that lie below the prefix and fit
- * their room; a page that is refused names no next one that is longer than its room. */
+/* A page of a listing in XML, sent by a server or by a machine in between. The first byte chooses
+ * the service. A caller gets only names that lie below the prefix and fit their room. The token for
+ * the next page fits its room, also where the page is refused. */
 #include "store/bucket_list.c"
 
 #include "base/assert.h"

@@ -9,7 +9,7 @@ What goes wrong is chosen by the first part of a key:
     busy/...            every other request of a kind gets 503 with Retry-After: 0
     centuries/...       all get 503, and are to come again in 584 years
     unconditional/...   conditions are ignored
-    old/...             a conditional DELETE is not implemented
+    old/...             a conditional DELETE gets 501, as from a server that knows none
     pages/...           a listing has two keys a page, and its tokens have 1,500 bytes and more
     endless/...         the same, with tokens of 3,000 bytes and more
     expired/...         the first request of each kind finds that the token has ended
